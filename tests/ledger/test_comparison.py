@@ -222,6 +222,23 @@ def test_an_error_of_a_source_is_passed_on() -> None:
         _ = comparison.totals
 
 
+def test_fields_may_be_any_iterable() -> None:
+    """A generator of fields is read once, and none of them is passed over.
+
+    Red when only the ids are compared, and two ledgers count as equal that are not.
+    """
+    fields: Any = (each for each in [AMOUNT, IBAN])
+    differences = compare_ledgers(
+        [("a", 1, "x")],
+        theirs_of(("a", 2, "x")),
+        our_id=lambda row: row[0],
+        their_id=lambda row: row["key"],
+        fields=fields,
+    )
+
+    assert [type(each) for each in differences] == [Different]
+
+
 def test_two_fields_of_one_name_are_refused() -> None:
     """A difference names its field, so no two may share a name; nothing is read."""
     with pytest.raises(ValueError, match="not all different: amount, amount"):

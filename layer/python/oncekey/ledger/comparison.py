@@ -26,7 +26,7 @@ from oncekey.ledger.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
 Row = TypeVar("Row")
 
@@ -77,7 +77,7 @@ def compare_ledgers(
     *,
     our_id: Callable[[Ours], str],
     their_id: Callable[[Theirs], str],
-    fields: Sequence[LedgerField[Ours, Theirs]],
+    fields: Iterable[LedgerField[Ours, Theirs]],
 ) -> LedgerComparison[Ours, Theirs]:
     """Compare two ledgers that are sorted by an id which both have.
 
@@ -97,11 +97,13 @@ def compare_ledgers(
     Raises:
         ValueError: two fields have one name.
     """
+    # Read once: a second reading of a generator would find no fields, and so no differences.
+    fields = tuple(fields)
     names = [each.name for each in fields]
     if len(set(names)) < len(names):
         raise ValueError(f"the names of the fields are not all different: {', '.join(names)}")
     differences = _compare(
-        _Reader("ours", ours, our_id), _Reader("theirs", theirs, their_id), tuple(fields)
+        _Reader("ours", ours, our_id), _Reader("theirs", theirs, their_id), fields
     )
     return LedgerComparison(differences)
 
