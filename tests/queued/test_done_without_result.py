@@ -89,3 +89,19 @@ def test_a_job_whose_answer_was_not_kept_is_acknowledged(effects: str) -> None:
     assert [service.work(), service.work()] == ["done", "done"]
     assert service.record.status is Status.COMPLETED
     assert len(service.runs) == 1
+
+
+@pytest.mark.fault("K11.6")
+@pytest.mark.parametrize("effects", ["unrecorded", "recorded"])
+def test_it_is_done_too_if_the_answer_of_the_store_was_lost(effects: str) -> None:
+    """The completion was applied and its answer lost: the job is as done as with that answer.
+
+    Red when its worker is told that it is unfinished, and reports a failure.
+    """
+    service = Accepting(effects=effects)
+    service.store.has_bucket = False
+    service.then = lambda _event, _op: {"statusCode": 201, "body": INCOMPRESSIBLE.hex()}
+    service.send(POST)
+    service.store.lose("Complete")
+
+    assert (service.work(), service.record.status) == ("done", Status.COMPLETED)

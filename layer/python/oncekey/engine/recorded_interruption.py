@@ -163,8 +163,9 @@ class Interruption(Recorder, kw_only=True):
             return await self._lost(met)
         if isinstance(result, Unserialisable):
             return Failed(result.error)
-        expires_at_s = None if isinstance(met.response, NotKept) else met.expires_at_s
-        return Ran(value=result.value, record=met, expires_at_s=expires_at_s)
+        is_done = isinstance(met.response, NotKept)
+        expires_at_s = None if is_done else met.expires_at_s
+        return Ran(value=result.value, record=met, expires_at_s=expires_at_s, is_done=is_done)
 
     def _is_landed(self, met: Record | None) -> bool:
         return met is not None and met.status is Status.COMPLETED and met.owner == self.record.owner
