@@ -33,8 +33,12 @@ class Service(Sender):
 
     def __init__(self, app: Any = None, **options: Any) -> None:
         self.clock = ManualClock()
-        self.store = MemoryStore()
+        # Whether the conditions of writes hold.
+        self.holds = True
+        self.store = MemoryStore(holds=lambda _write: self.holds)
         self.runs: list[Any] = []
+        # What the last `call` was sent.
+        self.sent: list[Any] = []
         self.app: FastAPI = app or FastAPI(openapi_url=None)
         given: dict[str, Any] = {"tenant": single_tenant(), **options}
         self.app.add_middleware(IdempotencyMiddleware, store=self.store, clock=self.clock, **given)
@@ -73,7 +77,7 @@ class Service(Sender):
             "headers": [(n.lower().encode(), v.encode()) for n, v in headers.items()],
         }
         parts = [body[:1], body[1:]]
-        sent: list[MutableMapping[str, Any]] = []
+        sent = self.sent = []
 
         async def receive() -> dict[str, Any]:
             if not parts and leaves:

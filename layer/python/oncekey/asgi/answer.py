@@ -88,6 +88,45 @@ class Collected:
         return answer
 
 
+class PassedOn:
+    """The response of an app that runs without a record, on its way to the server.
+
+    It is held back if the handler has collected writes when it begins: they are applied after the
+    app has ended, and until then no client may be told of a success.
+
+    Attributes:
+        status_code: its status, which decides whether they are applied.
+        has_begun: whether a part of it was sent on.
+        is_for_exception: as for `Collected`.
+    """
+
+    def __init__(self, send: Send, has_collected: Callable[[], bool]) -> None:
+        self.status_code: int | None = None
+        self.has_begun = False
+        self.is_for_exception = False
+        self._send = send
+        self._has_collected = has_collected
+        self._held: list[Message] | None = None
+        self._outside = sys.exception()
+
+    async def send(self, message: Message) -> None:
+        """Send one message of the app on, or hold it back."""
+        if message["type"] == "http.response.start":
+            self.status_code = message["status"]
+            self.is_for_exception = sys.exception() is not self._outside
+            self._held = [] if self._has_collected() else None
+        if self._held is not None:
+            self._held.append(message)
+            return
+        self.has_begun = True
+        await self._send(message)
+
+    async def release(self) -> None:
+        """Send what was held back."""
+        for message in self._held or ():
+            await self._send(message)
+
+
 async def send_answer(answer: Mapping[str, Any], send: Send) -> None:
     """Send `answer`, which may have been stored for an event of any shape."""
     status, body = int(answer["statusCode"]), _as_bytes(answer)

@@ -28,7 +28,7 @@ from difflib import get_close_matches
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from oncekey.asgi.answer import Collected, send_answer
+from oncekey.asgi.answer import Collected, PassedOn, send_answer
 from oncekey.asgi.invocation import ClientGoneError, invocation_of, staying
 from oncekey.asgi.routes import Place, without_convertors
 from oncekey.asgi.unprotected import UnprotectedScope
@@ -49,7 +49,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
-_SENT = object()
 _NO_OPTIONS: Mapping[str, Any] = {}
 # Times that one choice needs, and any other has no use for.
 _TIMES = {"gone_for": ("after_expiry", "gone"), "wait_up_to": ("in_progress", "wait")}
@@ -163,7 +162,8 @@ class IdempotencyMiddleware:
         attempt = _Attempt(self.app, scope, invocation, send)
         flow = bound.call(invocation.event, invocation.context)
         answer = await run_async(flow, attempt.run, bound.find_store, bound.clock)
-        if answer is _SENT:
+        if isinstance(answer, PassedOn):
+            await answer.release()
             return
         if attempt.has_begun_to_send:
             raise RuntimeError("oncekey: the route ended with another answer than it began to send")
@@ -233,13 +233,12 @@ class _Attempt:
         self._scope = scope
         self._invocation = invocation
         self._send = send
-        self.has_begun_to_send = False
+        self._passed_on: PassedOn | None = None
 
-    async def run(self, operation: Operation) -> Answer | object:
-        """The app's answer, or `_SENT` if it runs unprotected and has sent its response itself."""
+    async def run(self, operation: Operation) -> Answer | PassedOn:
+        """The app's answer, or its response on its way to the server if it runs unprotected."""
         if not operation.protected:
-            await self._app(self._scope, self._invocation.receive, self._send_on)
-            return _SENT
+            return await self._run_unprotected(operation)
         collected = Collected()
         self._scope[_PROTECTED] = True
         # What a server would do itself, such as sending a file, an early hint or trailers, is in no
@@ -254,9 +253,18 @@ class _Attempt:
             operation.discard()
         return collected.answer()
 
-    async def _send_on(self, message: Message) -> None:
-        self.has_begun_to_send = True
-        await self._send(message)
+    @property
+    def has_begun_to_send(self) -> bool:
+        """Whether the client has got a part of a response."""
+        return self._passed_on is not None and self._passed_on.has_begun
+
+    async def _run_unprotected(self, operation: Operation) -> PassedOn:
+        response = self._passed_on = PassedOn(self._send, lambda: operation.has_collected)
+        await self._app(self._scope, self._invocation.receive, response.send)
+        has_failed = response.is_for_exception or response.status_code is None
+        if has_failed and operation.records_effects:
+            operation.discard()
+        return response
 
 
 def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,11 @@ class Operation(Value, kw_only=True):
         return self._work is not None and not self._work.use.is_used
 
     @property
+    def has_collected(self) -> bool:
+        """Whether writes or messages were collected that are not applied yet."""
+        return self._work is not None and bool(self._work.collected)
+
+    @property
     def transaction(self) -> Transaction:
         """Collects business writes, which are applied together with the operation's completion.
 

@@ -1,0 +1,102 @@
+"""A route with recorded effects that runs without a key: what it collected, and what it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fastapi import BackgroundTasks, HTTPException
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from oncekey import Final, current_operation
+from tests.support.asgi_apps import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def collecting(answer: Callable[[], Any], **write: Any) -> Service:
+    """A service whose route collects one write, and returns what `answer()` makes, or raises it."""
+    service = Service(effects="recorded", required=False)
+
+    @service.app.post("/payments", response_model=None)
+    async def create() -> Any:
+        op = current_operation()
+        assert not op.protected
+        op.transaction.put("rides", {"id": op.operation_id}, **write)
+        made = answer()
+        if isinstance(made, BaseException):
+            raise made
+        return made
+
+    return service
+
+
+@pytest.mark.parametrize(
+    ("answer", "writes"),
+    [
+        (lambda: JSONResponse({}, 201), 1),
+        (lambda: JSONResponse({}, 402), 1),
+        (lambda: JSONResponse({}, 500), 0),
+        (lambda: JSONResponse({}, 429), 0),
+        (lambda: HTTPException(402), 0),
+        (lambda: HTTPException(503), 0),
+    ],
+    ids=["201", "402", "500", "429", "raised 402", "raised 503"],
+)
+def test_the_answer_decides_whether_the_writes_are_applied(
+    answer: Callable[[], Any], writes: int
+) -> None:
+    """As with a key: a final answer applies them, and a failure or an exception discards them.
+
+    Red when a client that is told of a failure is charged all the same.
+    """
+    service, made = collecting(answer), answer()
+
+    sent = service.call({})
+
+    assert sent["statusCode"] == made.status_code
+    assert len(service.store.writes) == writes
+
+
+def test_no_success_is_sent_before_the_writes_are_applied() -> None:
+    """If a condition does not hold, its `otherwise` is the answer, and the only one.
+
+    Red when the client has got a 201 by then, for a write that was not made.
+    """
+    service = collecting(lambda: JSONResponse({}, 201), otherwise=Final(409, {"left": 0}))
+    service.holds = False
+
+    sent = service.call({})
+
+    assert (sent["statusCode"], sent["body"]) == (409, '{"left": 0}')
+    assert service.store.writes == []
+
+
+def test_a_response_that_collects_nothing_is_sent_as_it_comes() -> None:
+    """A route of the same options may stream, and what it streams is not held back."""
+    service, told = Service(effects="recorded", required=False), list[int]()
+
+    def parts() -> Iterator[bytes]:
+        for number in range(3):
+            told.append(len(service.sent))
+            yield b"%d" % number
+
+    service.app.post("/payments", response_model=None)(lambda: StreamingResponse(parts()))
+
+    assert service.call({})["body"] == "012"
+    assert told == [1, 2, 3]
+
+
+def test_what_a_background_task_collects_is_applied_after_a_success() -> None:
+    """Its route has answered by then."""
+    service = Service(effects="recorded", required=False)
+
+    @service.app.post("/payments")
+    async def create(tasks: BackgroundTasks) -> Response:
+        op = current_operation()
+        tasks.add_task(lambda: op.transaction.put("rides", {"id": op.operation_id}))
+        return Response(status_code=204, background=tasks)
+
+    assert service.call({})["statusCode"] == 204
+    assert len(service.store.writes) == 1
