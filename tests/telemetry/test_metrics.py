@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Completed, StillUnknown
+from oncekey import Completed, StillUnknown, single_tenant
 from oncekey.errors import StoreError
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.outbox.sweep import OutboxSweep
 from oncekey.outbox.worker import Worker
+from oncekey.queued import OperationStatus
 from oncekey.record.pause import Pause, PauseScope
 from oncekey.record.transitions import Complete, Reserve
 from oncekey.telemetry.metrics import CATALOGUE
 from oncekey.testing.memory import ManualClock, MemoryStore
+from tests.support.async_world import status_event
 from tests.support.emitted import NAMESPACE, SERVICE
 from tests.support.events import with_body
 from tests.support.function_calls import Calls
@@ -25,7 +27,7 @@ from tests.support.protected import Protected, fails, while_running
 from tests.support.queue_events import delivery, message
 from tests.support.quotas import Metered
 from tests.support.reconciled import PAID, Unrecorded, knows, reconciles
-from tests.support.steps import POST
+from tests.support.steps import POST, FaultyStore
 from tests.support.strict_sqs import StrictSqs
 
 if TYPE_CHECKING:
@@ -281,6 +283,21 @@ def test_an_end_that_is_not_recorded_is_an_error_of_the_store(emitted: Emitted) 
     Protected(store=Away(Complete)).send(POST)
 
     assert emitted.values()["StoreErrors"] == 1
+
+
+def test_a_status_that_cannot_be_read_is_an_error_of_the_store(emitted: Emitted) -> None:
+    """A function may have no other handler than that of `GET /operations/{operation_id}`.
+
+    Red when no line is ever emitted there, and its alarm sees nothing.
+    """
+    store = FaultyStore()
+    store.refuse("fetch")
+    status = OperationStatus(tenant=single_tenant(), store=store, clock=ManualClock())
+
+    status(status_event("0f8fad5b-d9cb-469f-a165-70867728950e"), None)
+
+    (line,) = emitted.lines()
+    assert (line["StoreErrors"], line["operation"]) == (1, "GET /operations")
 
 
 def test_a_service_that_is_down_is_counted_while_its_breaker_refuses(emitted: Emitted) -> None:

@@ -32,6 +32,7 @@ from oncekey.record.record import Status
 from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
 from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import watching
 from oncekey.tenants import NOBODY_WHILE_DISABLED, caller_of, why_nobody
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class OperationStatus:
     def __call__(self, event: Mapping[str, Any], context: object) -> Answer:
         """Answer one request of `GET /operations/{operation_id}`."""
         del context
+        watching.look_again()
         request = read_request(event)
         settings = defaults.settings({})
         # Events of a load balancer or a Function URL have no path parameters.
@@ -107,6 +109,7 @@ class OperationStatus:
             answer = _shown(record, _said(record, store), now_ms)
         except StoreError as error:
             telemetry.store_unavailable("GET /operations", error)
+            watching.flush(now_ms, "GET /operations")
             return _problem("store-unavailable", request, settings, retry_after_ms=RETRY_SOON_MS)
         return with_headers(answer, {"Cache-Control": "no-store"}, request.shape)
 
