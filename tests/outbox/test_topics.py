@@ -248,3 +248,19 @@ def test_a_failed_message_is_logged_without_its_text(caplog: pytest.LogCaptureFi
     assert failed(answer) == ["record-0"]
     (line,) = [each.message for each in caplog.records if "message-failed" in each.message]
     assert line == "oncekey message-failed: record-0: ValueError at receive 3"
+
+
+def test_an_async_job_is_refused_when_the_topics_are_made() -> None:
+    """`Topics` calls plain functions, so no delivery of it could run.
+
+    Red when each accepted request becomes a dead letter, and the log says no more than `TypeError`.
+    """
+
+    @idempotent(
+        operation="POST /reports", tenant=single_tenant(), mode="queued", store=MemoryStore()
+    )
+    async def create_report(event: Any, context: Any) -> dict[str, Any]:
+        return {"statusCode": 201}
+
+    with pytest.raises(ConfigurationError, match="jobs= has the async def handler of 'POST /repor"):
+        Topics({}, jobs=Jobs(create_report))

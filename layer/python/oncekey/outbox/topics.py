@@ -53,7 +53,7 @@ class Topics:
 
     Raises:
         ConfigurationError: there is nothing to handle, a topic is not a text, a handler is no plain
-            function, or `jobs` cannot run jobs.
+            function, or `jobs` cannot run jobs, or has an `async def` handler.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Topics:
         jobs: JobRunner | None = None,
     ) -> None:
         faults = [*_faults(handlers)]
-        if jobs is not None and (isinstance(jobs, type) or not hasattr(jobs, "takes")):
-            faults.append("jobs= is no Jobs(...)")
+        if jobs is not None:
+            faults += _job_faults(jobs)
         if not handlers and jobs is None and not faults:
             faults.append("name a handler for each topic, or pass jobs=")
         if faults:
@@ -105,6 +105,18 @@ def _faults(handlers: Mapping[str, Callable[[Delivered, Any], object]]) -> Itera
             yield f"{topic!r} is the topic of accepted requests: pass jobs=Jobs(...) instead"
         else:
             yield from plain_function_faults(f"the handler of {topic!r}", handler)
+
+
+def _job_faults(jobs: object) -> Iterator[str]:
+    if isinstance(jobs, type) or not hasattr(jobs, "takes"):
+        yield "jobs= is no Jobs(...)"
+        return
+    # None of their messages could be handled, and all would become dead letters.
+    for name in getattr(jobs, "async_operations", ()):
+        yield (
+            f"jobs= has the async def handler of {name!r}, and Topics calls plain functions: pass"
+            " an object whose perform runs jobs.perform_async with asyncio.run"
+        )
 
 
 def _advice(message: Delivered) -> str:

@@ -86,6 +86,11 @@ class Jobs:
         if faults or not handlers:
             raise ConfigurationError("oncekey.queued.jobs.Jobs", faults or ["name the handlers"])
 
+    @property
+    def async_operations(self) -> list[str]:
+        """The operations whose handlers are `async def`, which `perform` does not run."""
+        return [name for name, job in self._jobs.items() if job.is_coroutine]
+
     def takes(self, message: Delivered) -> bool:
         """Whether `message` is a job for one of these handlers."""
         return message.topic == TOPIC and message.operation in self._jobs
