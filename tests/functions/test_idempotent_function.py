@@ -67,6 +67,20 @@ def test_a_call_without_a_tenant_does_not_run() -> None:
     assert [run.tenant for run in calls.runs] == ["acme", "globex"]
 
 
+@pytest.mark.parametrize("option", ["key", "tenant"])
+def test_a_search_that_finds_nothing_is_no_key(option: str) -> None:
+    """`next(...)` raises StopIteration where no argument fits, as a lookup raises LookupError.
+
+    Red when the caller gets `coroutine raised StopIteration`, and not what is missing.
+    """
+    options: dict[str, Any] = {"key": "@", "tenant": single_tenant()}
+    options[option] = lambda order: next(each for each in order if each == "wanted")
+    function = idempotent_function(operation="search", store=MemoryStore(), **options)(len)
+
+    with pytest.raises(KeyMissing):
+        function(["other"])
+
+
 def test_a_tenant_that_is_a_number_is_told_so() -> None:
     """A tenant is named by text; the message says which type was found, and never its value."""
     calls = Calls(tenant=lambda record: record["tenant"])

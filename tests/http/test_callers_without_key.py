@@ -70,6 +70,28 @@ def test_a_source_that_raises_names_nobody(options: dict[str, Any], method: str)
         assert service.runs == []
 
 
+@unprotected
+@pytest.mark.parametrize(
+    "error",
+    [LookupError, TypeError, ValueError, StopIteration, AssertionError, ArithmeticError],
+)
+def test_whatever_a_source_raises_for_a_context_names_nobody(
+    options: dict[str, Any], method: str, error: type[Exception]
+) -> None:
+    """`next(group for group in groups if ...)` raises StopIteration where a caller has none.
+
+    Red when the client gets a 5xx, and the log `coroutine raised StopIteration`.
+    """
+
+    def raises(_context: object) -> str:
+        raise error
+
+    service = Protected(tenant=raises, **options)
+    answer = service.send(with_key(with_route(POST, method, "/payments")))
+
+    assert problem_of(answer) == (403, "tenant-missing", False)
+
+
 @pytest.mark.fault("K7.2")
 @unprotected
 def test_what_runs_without_a_key_knows_its_tenant_and_principal(

@@ -280,6 +280,7 @@ def test_an_id_in_a_header_is_one_word(value: str | None) -> None:
         lambda delivery: Publish(TOPIC, {"text": "\ud800"}),
         lambda delivery: Publish(TOPIC, delivery.body),
         lambda delivery: int("nine"),
+        lambda delivery: next(each for each in delivery.json() if each == "items"),
         lambda delivery: Publish(TOPIC, str(Decimal("nine euros"))),
         lambda delivery: Publish(TOPIC, datetime.fromtimestamp(10**20, UTC).isoformat()),
         lambda delivery: Publish(TOPIC, datetime.fromtimestamp(10**18, UTC).isoformat()),

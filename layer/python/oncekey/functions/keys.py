@@ -63,7 +63,7 @@ def function_key(key: KeySource, signature: inspect.Signature, *, operation: str
         bound.apply_defaults()
         try:
             found = find(bound)
-        except LookupError:
+        except (LookupError, StopIteration):
             raise _missing(operation, "an argument lacks what `key=` looks up") from None
         return _key_text(found, operation)
 

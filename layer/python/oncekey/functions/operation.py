@@ -230,7 +230,11 @@ class FunctionOperation(Value, kw_only=True):
             ) from error
 
     def _tenant(self, call: Call) -> str:
-        tenant = self.tenant(*call.args, **call.kwargs)
+        try:
+            tenant = self.tenant(*call.args, **call.kwargs)
+        except StopIteration:
+            # A `next(...)` found nobody. A coroutine cannot raise this.
+            tenant = None
         if not is_name(tenant):
             raise KeyMissing(
                 operation=self.name,
@@ -243,7 +247,7 @@ class FunctionOperation(Value, kw_only=True):
         # A call in a unit test need not name a tenant.
         try:
             tenant = self.tenant(*call.args, **call.kwargs)
-        except (LookupError, TypeError, AttributeError, ValueError):
+        except (LookupError, StopIteration, TypeError, AttributeError, ValueError):
             return NOBODY_WHILE_DISABLED
         return tenant if is_name(tenant) else NOBODY_WHILE_DISABLED
 

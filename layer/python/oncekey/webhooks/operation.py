@@ -61,6 +61,7 @@ _MOST_FAILURES = 3
 # are for an amount that is not a decimal number and a time beyond the calendar.
 _UNEXPECTED = (
     LookupError,
+    StopIteration,
     TypeError,
     AttributeError,
     ValueError,
