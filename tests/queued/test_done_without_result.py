@@ -10,9 +10,13 @@ import pytest
 
 from oncekey import ResultUnavailable, idempotent_function, single_tenant
 from oncekey.errors import CallNotAnswered, InProgress
+from oncekey.outbox import Topics, Worker
+from oncekey.outbox.envelope import sealed
 from oncekey.record.record import Status
 from oncekey.testing.memory import MemoryStore
+from tests.outbox.test_worker import Line
 from tests.support.async_world import POST, Accepting
+from tests.support.queue_events import delivery, failed, message
 
 # More than an item holds, compressed or not.
 INCOMPRESSIBLE = b"".join(hashlib.sha256(str(n).encode()).digest() for n in range(20_000))
@@ -105,3 +109,63 @@ def test_it_is_done_too_if_the_answer_of_the_store_was_lost(effects: str) -> Non
     service.store.lose("Complete")
 
     assert (service.work(), service.record.status) == ("done", Status.COMPLETED)
+
+
+def inner(store: MemoryStore) -> Any:
+    """A function that is done, and whose result nobody can have."""
+
+    @idempotent_function(operation="inner", key="@", tenant=single_tenant(), store=store)
+    def function(_message: str) -> object:
+        return object()
+
+    with pytest.raises(TypeError):
+        function("a")
+    return function
+
+
+@pytest.mark.parametrize("effects", ["unrecorded", "repeatable", "recorded"])
+def test_a_part_of_the_work_that_is_done_does_not_complete_it(effects: str) -> None:
+    """An operation that another one cannot go on from is not done: its message must come again.
+
+    Red when a worker takes the result of the part for the whole, and the rest is never done.
+    """
+    store = MemoryStore()
+    part = inner(store)
+
+    @idempotent_function(
+        operation="outer",
+        key=lambda record, _context: record["messageId"],
+        tenant=single_tenant(),
+        store=store,
+        effects=effects,
+    )
+    def outer(_record: Any, _context: Any) -> None:
+        part("a")
+
+    with pytest.raises(ResultUnavailable) as raised:
+        outer({"messageId": "a"}, None)
+    assert not raised.value.completed
+    event = delivery(message())
+    assert failed(Worker(outer, queue=Line())(event, None)) == ["record-0"]  # type: ignore[arg-type]  # a line is a queue here
+
+
+def test_a_part_of_a_job_that_is_done_does_not_complete_it() -> None:
+    """The same for an accepted request."""
+    service = Accepting(effects="repeatable")
+    part = inner(MemoryStore())
+    service.then = lambda _event, _op: part("a")
+    service.send(POST)
+    topics = Topics({}, jobs=service.jobs)
+    body = sealed(service.store.messages[0])
+    worker = Worker(topics, queue=Line(), clock=service.clock)  # type: ignore[arg-type]  # as above
+
+    assert failed(worker(delivery(body), service.context())) == ["record-0"]
+    assert service.record.status is Status.FAILED_RETRYABLE
+
+
+def test_a_worker_acknowledges_what_is_done_without_a_result() -> None:
+    """The message of the function itself is done."""
+    part = inner(MemoryStore())
+    worker = Worker(lambda _record, _context: part("a"), queue=Line())  # type: ignore[arg-type]  # as above
+
+    assert failed(worker(delivery(message()), None)) == []

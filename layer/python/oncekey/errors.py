@@ -180,7 +180,8 @@ class CallNotAnswered(OncekeyError):  # noqa: N818 -- the base of the classes be
         detail: more about the reason. Never a key or a payload.
         retryable: True means "same key, wait"; False means "do not make this call again".
         completed: the call was carried out and needs no repetition: a worker acknowledges its
-            message.
+            message. It is False once the error has left another protected function or handler,
+            which has not ended.
     """
 
     retryable: ClassVar[bool] = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.raised import leaves, passed_on
+from oncekey.errors import CallNotAnswered
 from oncekey.flow.driver import drive
 from oncekey.record.outcome import Failed
 from oncekey.store.late import LateStore
@@ -38,6 +39,7 @@ def run(
                 value = handler(operation)
             except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
                 raised.append(error)
+                _leaves_operation(error)
                 return command.raised(error)
             return command.returned(value, operation)
 
@@ -64,6 +66,7 @@ async def run_async(
                 value = await handler(operation)
             except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
                 raised.append(error)
+                _leaves_operation(error)
                 return command.raised(error)
             return command.returned(value, operation)
 
@@ -80,6 +83,13 @@ def _operation(command: Invoke, store: Callable[[], Store], clock: Clock) -> Ope
     operation = bind_effects(operation, command.journal, store, clock)
     command.running.operation = operation
     return operation
+
+
+def _leaves_operation(error: BaseException) -> None:
+    # A call that was a part of this operation may have been completed. This operation was not.
+    for each in leaves(error):
+        if isinstance(each, CallNotAnswered) and each.completed:
+            vars(each)["completed"] = False
 
 
 def _given(outcome: Any, raised: list[BaseException]) -> Any:

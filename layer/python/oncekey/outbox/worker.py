@@ -187,10 +187,10 @@ class Worker:
             try:
                 with _traced(received):
                     refuse_unfinished(self._work(received.record, context))
-            except ResultUnavailable:
-                # It was done before, and only its result is unavailable.
-                return None
             except BaseException as error:
+                if isinstance(error, ResultUnavailable) and error.completed:
+                    # It was done before, and only its result is unavailable.
+                    return None
                 # One message must not stop the others. `asyncio.run` raises the cancellation of
                 # its coroutine, which is no `Exception`, and no exit.
                 if not isinstance(error, Exception) and not is_cancelled(error):
