@@ -11,6 +11,7 @@ from oncekey.errors import ConfigurationError
 from oncekey.reconciler import Reconciler
 from oncekey.reconciler.settings import ReconcilerSettings, reconciler_settings_from
 from oncekey.testing.memory import MemoryStore
+from tests.support.events import load
 
 HOUR_MS = 3_600_000
 VARIABLES = {
@@ -149,3 +150,15 @@ def test_a_reconciler_is_refused_without_the_index(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(ConfigurationError, match="ONCEKEY_DUE_SHARDS is 0"):
         Reconciler(store=MemoryStore()).run(0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("sqs_payment_requested", "SQS"), ("dynamodb_stream_outbox", "DynamoDB")]
+)
+def test_a_reconciler_that_gets_messages_does_not_report_success(name: str, kind: str) -> None:
+    """Its event source is a schedule. A queue deletes what a function without failures was given.
+
+    Red when messages are gone that nobody has read.
+    """
+    with pytest.raises(ConfigurationError, match=f"its event is a batch of {kind}"):
+        Reconciler(store=MemoryStore())(load(name), None)

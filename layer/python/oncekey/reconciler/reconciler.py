@@ -22,6 +22,7 @@ from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import drive
 from oncekey.flow.retry import few_tries, read_pauses
 from oncekey.http.job import job_of
+from oncekey.misuse import event_kind
 from oncekey.options import clock_faults, part_faults
 from oncekey.outbox.sweep import OutboxSweep
 from oncekey.reconciler.report import Report
@@ -125,9 +126,13 @@ class Reconciler:
         Raises:
             StoreError: the index or the outbox did not answer, all visits failed, or turns could
                 not be written. Records that were not visited stay due.
-            ConfigurationError: the environment is wrong; nothing was done.
+            ConfigurationError: the environment is wrong, or the event is a batch of messages or
+                records, which would count as handled; nothing was done.
         """
-        del event
+        kind = event_kind(event)
+        if kind.startswith("a batch"):
+            fault = f"its event is {kind}: its event source is a schedule"
+            raise ConfigurationError("Reconciler", [fault])
         left_ms = remaining_ms(context)
         budget_ms = _DEFAULT_BUDGET_MS if left_ms is None else _budget_ms(left_ms)
         report = self.run(self._clock.now_ms() + budget_ms)
