@@ -19,7 +19,7 @@ from oncekey.record.transitions import Complete
 from oncekey.store.dynamodb.transaction import cancellation
 from oncekey.testing import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, make_table, store_on
-from tests.support.events import load, with_header
+from tests.support.events import load, with_header, with_route
 from tests.support.protected import headers_of, problem_of
 from tests.support.steps import POST, Action, Steps, caught, commit, step
 from tests.support.transition_rows import ENDING
@@ -150,3 +150,76 @@ def test_the_records_own_reason_is_told_where_it_is_none_of_the_known() -> None:
     refused = cancellation(Cancelled(), commit)
 
     assert refused == Inapplicable("the operation's record: ValidationError: too large")
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+@pytest.mark.parametrize("status", [201, 404, 500])
+def test_the_authors_rule_decides_about_what_was_collected(status: int, has_key: bool) -> None:
+    """`store_when=` says which answers are final, with a key and without one: any other discards
+    what was collected.
+
+    Red when a refused request without a key has written its data all the same.
+    """
+    store = MemoryStore()
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store_when=lambda answer: answer["statusCode"] < 400,
+        store=store,
+    )
+    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
+        op.transaction.put("rides", {"id": op.operation_id})
+        return {"statusCode": status}
+
+    event = load("apigw_http_v2_post")
+    handler(event if has_key else with_header(event, "idempotency-key"), None)
+
+    assert len(store.writes) == (status == 201)
+
+
+def test_a_rule_that_fails_applies_nothing() -> None:
+    """Nobody knows then whether the answer is final, and the author is told."""
+    store = MemoryStore()
+
+    def fails(_answer: object) -> bool:
+        raise KeyError("outcome")
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store_when=fails,
+        store=store,
+    )
+    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
+        op.transaction.put("rides", {"id": op.operation_id})
+        return {"statusCode": 201}
+
+    with pytest.raises(KeyError, match="outcome"):
+        handler(with_header(load("apigw_http_v2_post"), "idempotency-key"), None)
+
+    assert store.writes == []
+
+
+def test_a_rule_is_not_asked_about_a_request_that_collected_nothing() -> None:
+    """A GET may have an answer that the rule was not written for.
+
+    Red when it fails by a rule that decides nothing there.
+    """
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        store_when=lambda answer: answer["headers"]["X-Outcome"] == "done",
+        store=MemoryStore(),
+    )
+    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+        return {"statusCode": 200}
+
+    event = with_route(load("apigw_http_v2_post"), "GET", "/rides")
+
+    assert handler(event, None) == {"statusCode": 200}

@@ -45,7 +45,7 @@ def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Op
     """
     try:
         if not operation.protected:
-            return Answered(value=value, stored="", is_final=True, commits=_is_given(value))
+            return _unprotected(value, policy, operation)
         warn_of_unused(operation, value)
         return _answered(value, request, policy, is_last_word=False)
     except BaseException as mistake:  # noqa: BLE001 -- an author's object may even raise SystemExit
@@ -139,7 +139,10 @@ def _is_final(status: int, text: str, policy: HttpPolicy) -> bool:
     if policy.is_final is is_final:
         return is_final_status(status)
     # The author's rule gets its own copy of the answer, because it may change it.
-    verdict: object = policy.is_final(answer_from(text))
+    return _is_true(policy.is_final(answer_from(text)))
+
+
+def _is_true(verdict: object) -> bool:
     if has_not_run(verdict):
         raise TypeError(
             "oncekey: store_when returned a coroutine or a generator, which nobody runs: return"
@@ -166,10 +169,23 @@ def commits_with(value: Any) -> bool:
     return status is None or status < _SERVER_FAILED
 
 
-def _is_given(value: Any) -> bool:
-    """The same without a record, when nothing else checks whether the answer is final."""
+def _unprotected(value: Any, policy: HttpPolicy, operation: Operation) -> Result:
+    """The result without a record, when nothing else checks whether the answer is final."""
+    try:
+        commits = operation.has_collected and _is_given(value, policy)
+    except BaseException as mistake:  # noqa: BLE001 -- as with a record: the author's rule failed
+        return Raised(mistake, has_returned=True)
+    return Answered(value=value, stored="", is_final=True, commits=commits)
+
+
+def _is_given(value: Any, policy: HttpPolicy) -> bool:
     status = _status(value)
-    return not is_our_refusal(value) and (status is None or is_final({"statusCode": status}))
+    if is_our_refusal(value):
+        return False
+    if status is None or policy.is_final is is_final or type(value) is not dict:
+        # A response of a framework is no answer that the author's rule could read.
+        return status is None or is_final({"statusCode": status})
+    return status < _SERVER_FAILED and _is_true(policy.is_final(dict(value)))
 
 
 def _status(value: Any) -> int | None:
