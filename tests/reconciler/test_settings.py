@@ -10,6 +10,7 @@ import pytest
 from oncekey.errors import ConfigurationError
 from oncekey.reconciler import Reconciler
 from oncekey.reconciler.settings import ReconcilerSettings, reconciler_settings_from
+from oncekey.store.sqs import SqsQueue
 from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
 
@@ -162,3 +163,17 @@ def test_a_reconciler_that_gets_messages_does_not_report_success(name: str, kind
     """
     with pytest.raises(ConfigurationError, match=f"its event is a batch of {kind}"):
         Reconciler(store=MemoryStore())(load(name), None)
+
+
+def test_a_fifo_queue_is_refused_for_escalations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would refuse each message to a person, for its missing group, whoever names the queue.
+
+    Red when that is noticed at the first escalation.
+    """
+    url = "https://sqs.eu-central-1.amazonaws.com/123456789012/escalations.fifo"
+    refusal = pytest.raises(ConfigurationError, match="the escalation queue is a FIFO queue")
+    with refusal:
+        Reconciler(store=MemoryStore(), escalations=SqsQueue(url))
+    monkeypatch.setenv("ONCEKEY_ESCALATION_QUEUE_URL", url)
+    with refusal:
+        Reconciler(store=MemoryStore()).run(0)

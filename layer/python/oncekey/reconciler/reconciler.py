@@ -109,6 +109,7 @@ class Reconciler:
                     "turns=": (turns, "delay_ms", "ReconcilerSettings(...)"),
                 }
             ),
+            *_fifo_faults(escalations),
             *clock_faults(clock),
         ]
         if faults:
@@ -307,4 +308,15 @@ def _budget_ms(left_ms: int) -> int:
 
 def _default_escalations() -> SqsQueue | None:
     url = os.environ.get("ONCEKEY_ESCALATION_QUEUE_URL", "").strip()
-    return SqsQueue(url) if url else None
+    if not url:
+        return None
+    queue = SqsQueue(url)
+    if faults := _fifo_faults(queue):
+        raise ConfigurationError("ONCEKEY_ESCALATION_QUEUE_URL", faults)
+    return queue
+
+
+def _fifo_faults(queue: object) -> list[str]:
+    if isinstance(queue, SqsQueue) and queue.is_fifo:
+        return ["the escalation queue is a FIFO queue: make a standard one, which needs no groups"]
+    return []

@@ -23,8 +23,8 @@ MOST_ENTRIES = 10
 # SQS's limit has been 1 MiB since 2025. This lower limit holds for every queue and every emulator.
 MOST_BATCH_BYTES = 256 * 1024
 # SQS can hide a message for at most twelve hours after its receipt, and refuses a longer time. A
-# Lambda function may already have worked on it for 15 minutes.
-LONGEST_DELAY_S = 43_200 - 900
+# Lambda function with an event source may already have worked on it for 90 minutes.
+LONGEST_DELAY_S = 43_200 - 5_400
 _TIMEOUT_MS = 5_000
 # A method of boto3's client that those of other services lack.
 _CLIENT_HAS = "send_message_batch"
