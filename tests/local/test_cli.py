@@ -35,6 +35,7 @@ sys.exit(cli.main(arguments))
 """
 # What boto3 alone does not bring.
 EXTRA = "aiohttp,awslambdaric,flask,jwt,moto"
+TOKEN = ("dev", "token", "--tenant", "acme")
 
 
 def oncekey_without(hidden: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -68,6 +69,10 @@ def test_token(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "COMMAND"),
         (["dev", "token"], "--tenant"),
+        ([*TOKEN, "--expires-in-s", "99999999999999999999"], "is no lifetime: use whole seconds"),
+        ([*TOKEN, "--expires-in-s", "-99999999999999"], "is no lifetime"),
+        ([*TOKEN, "--expires-in-s", "253402300800"], "is no lifetime"),
+        ([*TOKEN, "--expires-in-s", "soon"], "'soon' is no lifetime"),
         (["dev", "--port", "70000"], "'70000' is no port"),
         (["dev", "--sandboxes", "0"], "'0' is no number of processes"),
         (["dev", "--timeout-s", "never"], "'never' is no timeout"),

@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+HUGE = "99999999999999999999"
+COUNTED = (
+    ("list", "--limit"),
+    ("outbox", "--limit"),
+    ("redrive", "--set-aside", "--dry-run", "--limit"),
+    ("doctor", "--items"),
+    ("doctor", "--reconciler-every"),
+    ("tail", "--interval"),
+)
+
 
 @pytest.fixture
 def service(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
@@ -93,13 +103,16 @@ def test_a_tenant_is_not_erased_as_long_as_an_item_cannot_be_read(service: Opera
         ("tail", "--looks", "0"),
         ("tail", "--interval", "nan"),
         ("tail", "--interval", "-1"),
+        ("tail", "--interval", "1e300"),
+        ("tail", "--looks", "9" * 5000),
+        *((*line, HUGE) for line in COUNTED),
     ],
 )
 def test_a_number_that_means_nothing_is_refused(
     service: Operating, line: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is told with its form, and is neither a traceback nor another number: the last messages
-    but one, or looks without an end.
+    but one, or looks without an end. So is one that is larger than anything that is counted.
     """
     with pytest.raises(SystemExit) as ended:
         service.run(*line)

@@ -11,8 +11,10 @@ from oncekey import Quota
 from oncekey.outbox.envelope import sealed
 from oncekey.outbox.inbox import delivered
 from oncekey.queued.jobs import Jobs
+from oncekey.settings import Settings
 from oncekey.store.dynamodb.outbox import message_from_item
 from oncekey_local.cli import main
+from oncekey_operator.planning.limits import MOST_DUE_SHARDS, MOST_QUOTA_SHARDS
 from oncekey_operator.planning.plan import MONTH_S, plan, shards_for
 from oncekey_operator.planning.prices import Prices
 from oncekey_operator.planning.workload import Workload, body_of
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
 
 POST = load("apigw_http_v2_post")
 LARGE = body_of(20_000)
+HUGE = "99999999999999999999"
+FIGURES = (
+    *("--peak-rps", "--duplicates", "--busiest-key", "--answer-bytes", "--steps", "--messages"),
+    *("--idempotent-steps", "--message-bytes", "--request-bytes", "--quota-shards", "--shards"),
+    "--largest-tenant",
+)
 
 
 @pytest.fixture
@@ -176,6 +184,35 @@ def test_the_recommended_shards_are_half_full_at_the_peak() -> None:
     assert shards_for(workload(peak_rps=10)) == 16
 
 
+@pytest.mark.parametrize(
+    ("given", "what", "sentence"),
+    [
+        ({"limits": 1}, "quota counter of the largest tenant", "set shards=34 in its Quota"),
+        ({"limits": 1, "peak_rps": 3000}, "quota counter of the largest tenant", "leave the quota"),
+        ({"peak_rps": 3000}, "fullest shard of the index", "set ONCEKEY_DUE_SHARDS=16 "),
+        ({"peak_rps": 400_000}, "fullest shard of the index", "split the records over several"),
+    ],
+)
+def test_no_advice_names_a_value_that_the_layer_refuses(
+    given: dict[str, Any], what: str, sentence: str
+) -> None:
+    """Where no number of shards would do, the plan says what does."""
+    made = plan(workload(**{"peak_rps": 1000, **given}), Prices())
+
+    (advice,) = (each.advice for each in made.pressures if each.what == what)
+    assert sentence in advice
+
+
+def test_the_limits_of_a_plan_are_those_of_the_layer() -> None:
+    """The most shards are taken, and one more is refused."""
+    Quota(new_keys=100, shards=MOST_QUOTA_SHARDS)
+    Settings(due_shards=MOST_DUE_SHARDS)
+    with pytest.raises(ValueError, match="shards"):
+        Quota(new_keys=100, shards=MOST_QUOTA_SHARDS + 1)
+    with pytest.raises(ValueError, match="due_shards"):
+        Settings(due_shards=MOST_DUE_SHARDS + 1)
+
+
 def test_the_command_prints_the_plan_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     """Its names are those of the plan, with the prices that were used and their source."""
     given = ["--rps", "1000", "--duplicates", "10%", "--retention", "24h", "--price", "write=1"]
@@ -197,10 +234,18 @@ def test_the_command_prints_the_plan_for_programs(capsys: pytest.CaptureFixture[
         ["--rps", "1", "--retention", "a day"],
         ["--rps", "1", "--price", "disk=1"],
         ["--rps", "1", "--duplicates", "nan"],
+        ["--rps", "1e308"],
+        ["--rps", "1", "--retention", f"{HUGE}h"],
+        ["--rps", "1", "--price", f"write={HUGE}"],
+        *(["--rps", "1", name, HUGE] for name in FIGURES),
+        ["--rps", "1", "--shards", "1001"],
+        ["--rps", "1", "--quota-shards", "65"],
     ],
 )
 def test_a_wrong_figure_is_a_wrong_command_line(wrong: list[str]) -> None:
-    """It is refused before anything is computed."""
+    """It is refused before anything is computed, also if it is too large to be computed with, or
+    if the layer itself refuses it.
+    """
     with pytest.raises(SystemExit) as ended:
         main(["plan", *wrong])
 

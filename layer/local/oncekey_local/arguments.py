@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import re
 
@@ -13,6 +14,10 @@ _TIMEOUT_S_MAX = 900
 _INTERVAL_S_MAX = 300
 # SQS's own.
 _VISIBILITY_TIMEOUT_S_MAX = 43_200
+# Some thirty years, either way: a token that is over is needed for tests.
+_LIFETIME_S_MAX = 10**9
+# So many characters of a wrong number are repeated.
+_SHOWN = 40
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -88,6 +93,16 @@ def visibility_timeout(text: str) -> int:
         return int(text)
     raise argparse.ArgumentTypeError(
         f"{text!r} is no visibility timeout: use whole seconds, 1 to {_VISIBILITY_TIMEOUT_S_MAX}"
+    )
+
+
+def lifetime(text: str) -> int:
+    """For how long a token is good; a negative number is one that is over."""
+    with contextlib.suppress(ValueError):
+        if -_LIFETIME_S_MAX <= int(text) <= _LIFETIME_S_MAX:
+            return int(text)
+    raise argparse.ArgumentTypeError(
+        f"{text[:_SHOWN]!r} is no lifetime: use whole seconds, {_LIFETIME_S_MAX} at most"
     )
 
 

@@ -185,7 +185,11 @@ def _add_token(dev: argparse.ArgumentParser) -> None:
     token.add_argument("--tenant", required=True, help="the claim tenant_id")
     token.add_argument("--subject", default="user_1", help="the claim sub (user_1)")
     token.add_argument(
-        "--expires-in-s", type=int, default=3600, metavar="S", help="lifetime in seconds (3600)"
+        "--expires-in-s",
+        type=arguments.lifetime,
+        default=3600,
+        metavar="S",
+        help="lifetime in seconds (3600)",
     )
     token.set_defaults(run=partial(operator_commands.run, "dev token", _token))
 

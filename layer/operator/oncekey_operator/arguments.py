@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import argparse
-from math import isfinite
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# More than any count, rate or price that a command is asked about. Far larger numbers overflow
+# where they are added up, or where Python's own functions take them.
+_LARGEST = 10**9
+# So many characters of a wrong number are repeated.
+_SHOWN = 40
 
 
 def whole(text: str) -> int:
     """A whole number, 0 or more."""
-    if text.isascii() and text.isdecimal():
+    return _whole(text, _LARGEST)
+
+
+def up_to(most: int) -> Callable[[str], int]:
+    """A function that reads a whole number from 0 to `most`."""
+
+    def read(text: str) -> int:
+        return _whole(text, most)
+
+    return read
+
+
+def _whole(text: str, most: int) -> int:
+    # The length first: Python reads no number of thousands of digits.
+    is_read = text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST))
+    if is_read and int(text) <= most:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no whole number: use 0 or more")
+    raise argparse.ArgumentTypeError(f"{_short(text)} is no whole number: use 0 to {most}")
 
 
 def one_or_more(text: str) -> int:
@@ -25,15 +49,20 @@ def positive(text: str) -> float:
     value = number(text)
     if value > 0:
         return value
-    raise argparse.ArgumentTypeError(f"{text!r} is not above 0: use a larger number")
+    raise argparse.ArgumentTypeError(f"{_short(text)} is not above 0: use a larger number")
 
 
 def number(text: str) -> float:
-    """A finite number."""
+    """A number that can be added up with others."""
     try:
         value = float(text)
     except ValueError:
         value = float("inf")
-    if isfinite(value):
+    if abs(value) <= _LARGEST:
         return value
-    raise argparse.ArgumentTypeError(f"{text!r} is no number")
+    raise argparse.ArgumentTypeError(f"{_short(text)} is no number: use {_LARGEST} at most")
+
+
+def _short(text: str) -> str:
+    """The text as it was given, without the thousands of digits that it may have."""
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

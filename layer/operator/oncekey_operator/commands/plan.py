@@ -8,9 +8,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oncekey_operator.arguments import number, one_or_more, positive, whole
+from oncekey_operator.arguments import number, one_or_more, positive, up_to, whole
 from oncekey_operator.exits import UsageError
 from oncekey_operator.output import add_output, print_json, print_pairs, print_table
+from oncekey_operator.planning.limits import MOST_DUE_SHARDS, MOST_QUOTA_SHARDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _PEAK = 3
 _UNITS_S = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)\s*(s|min|h|d)")
+# More than any request, answer or message has: API Gateway takes 10 MB, and Lambda answers 6 MB.
+_MOST_BYTES = 10_000_000
+# More than one record has room for.
+_MOST_STEPS = 10_000
 _PRICES = ("write", "read", "storage", "backup")
 
 
@@ -38,7 +43,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     _add_operation(plan)
     plan.add_argument(
         "--shards",
-        type=whole,
+        type=up_to(MOST_DUE_SHARDS),
         default=16,
         metavar="N",
         help="ONCEKEY_DUE_SHARDS (16); 0 is no index",
@@ -84,7 +89,7 @@ def _add_requests(plan: argparse.ArgumentParser) -> None:
     answer = requests.add_mutually_exclusive_group()
     answer.add_argument(
         "--answer-bytes",
-        type=whole,
+        type=up_to(_MOST_BYTES),
         default=300,
         metavar="N",
         help="the size of an answer's body (300). It is taken to compress to about half",
@@ -108,14 +113,18 @@ def _add_operation(plan: argparse.ArgumentParser) -> None:
         ("--idempotent-steps", "steps with it (0)"),
         ("--messages", "messages that are published with the answer (0)"),
     ):
-        operation.add_argument(name, type=whole, default=0, metavar="N", help=what)
+        operation.add_argument(name, type=up_to(_MOST_STEPS), default=0, metavar="N", help=what)
     operation.add_argument(
-        "--message-bytes", type=whole, default=500, metavar="N", help="a message's payload (500)"
+        "--message-bytes",
+        type=up_to(_MOST_BYTES),
+        default=500,
+        metavar="N",
+        help="a message's payload (500)",
     )
     operation.add_argument("--queued", action="store_true", help='a job: mode="queued"')
     operation.add_argument(
         "--request-bytes",
-        type=whole,
+        type=up_to(_MOST_BYTES),
         default=1_500,
         metavar="N",
         help="the event that a job's message carries (1500)",
@@ -128,7 +137,7 @@ def _add_operation(plan: argparse.ArgumentParser) -> None:
         help="how many of new_keys and active_keys its quota has (0)",
     )
     operation.add_argument(
-        "--quota-shards", type=one_or_more, default=1, metavar="N", help="its quota's shards (1)"
+        "--quota-shards", type=_quota_shards, default=1, metavar="N", help="its quota's shards (1)"
     )
     operation.add_argument(
         "--largest-tenant",
@@ -252,6 +261,13 @@ def _values(made: Plan) -> dict[str, Any]:
     return values
 
 
+def _quota_shards(text: str) -> int:
+    shards = one_or_more(text)
+    if shards <= MOST_QUOTA_SHARDS:
+        return shards
+    raise argparse.ArgumentTypeError(f"use {MOST_QUOTA_SHARDS} at most")
+
+
 def _share(text: str) -> float:
     value = number(text[:-1]) / 100 if text.endswith("%") else number(text)
     if value >= 0:
@@ -261,7 +277,7 @@ def _share(text: str) -> float:
 
 def _duration(text: str) -> int:
     if found := _DURATION.fullmatch(text.strip()):
-        return int(found[1]) * _UNITS_S[found[2]]
+        return whole(found[1]) * _UNITS_S[found[2]]
     raise argparse.ArgumentTypeError(f"{text!r} is no time: use 90min, 24h or 30d")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,12 @@ from oncekey_operator.output import add_output, coloured, iso, plain, print_json
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
-    import argparse
-
     from oncekey_operator.records.tailing import Change, Tail
     from oncekey_operator.targets import Target
 
 _INTERVAL_S = 2
+# An interval of more than a day shows nothing live, and of more than some years cannot be waited.
+_MOST_S = 86_400
 _MOST = 500
 _COLOURS = {"COMPLETED": "green", "UNKNOWN": "red", "FAILED_RETRYABLE": "yellow"}
 _WHAT_IT_SEES = (
@@ -36,7 +37,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         " the whole table.",
     )
     tail.add_argument(
-        "--interval", type=positive, default=_INTERVAL_S, metavar="S", help="look every S seconds"
+        "--interval", type=_interval, default=_INTERVAL_S, metavar="S", help="look every S seconds"
     )
     tail.add_argument("--looks", type=one_or_more, metavar="N", help="end after N looks")
     tail.add_argument("--operation", metavar="NAME", help="only this operation")
@@ -73,6 +74,13 @@ def run(options: argparse.Namespace) -> int:
             clock.pause(int(1000 * options.interval))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
+
+
+def _interval(text: str) -> float:
+    interval_s = positive(text)
+    if interval_s <= _MOST_S:
+        return interval_s
+    raise argparse.ArgumentTypeError(f"{text!r} is no interval: use {_MOST_S} seconds at most")
 
 
 def _tail(target: Target) -> Tail:

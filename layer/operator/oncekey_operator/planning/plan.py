@@ -7,6 +7,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from oncekey.settings import DUE_SHARDS
+from oncekey_operator.planning.limits import MOST_DUE_SHARDS, MOST_QUOTA_SHARDS
 from oncekey_operator.planning.workload import Items, Units, write_units
 
 if TYPE_CHECKING:
@@ -171,15 +172,14 @@ def _pressures(workload: Workload, items: Items) -> Iterator[Pressure]:
             what="fullest shard of the index",
             per_second=_fullest(peak * first.index / workload.shards, first.index),
             limit=PARTITION_WRITES,
-            advice=f"set ONCEKEY_DUE_SHARDS={shards_for(workload)} in all functions and the"
-            " reconciler",
+            advice=_shards_advice(shards_for(workload)),
         )
     if workload.limits:
         yield Pressure(
             what="quota counter of the largest tenant",
             per_second=peak * workload.largest_tenant,
             limit=COUNTER_KEYS * workload.quota_shards,
-            advice=f"set shards={_counters(peak * workload.largest_tenant)} in its Quota",
+            advice=_counters_advice(_counters(peak * workload.largest_tenant)),
         )
     if items.outbox_writes:
         # The ids of messages are random, so no partition of it has more than its part.
@@ -204,6 +204,24 @@ def _fullest(mean: float, each: float) -> float:
     # fullest of some hundred.
     requests = mean / each
     return each * (requests + 3 * sqrt(requests))
+
+
+def _shards_advice(shards: int) -> str:
+    if shards > MOST_DUE_SHARDS:
+        return (
+            f"ONCEKEY_DUE_SHARDS is {MOST_DUE_SHARDS} at most, and this peak needs {shards}: split"
+            " the records over several tables"
+        )
+    return f"set ONCEKEY_DUE_SHARDS={shards} in all functions and the reconciler"
+
+
+def _counters_advice(shards: int) -> str:
+    if shards > MOST_QUOTA_SHARDS:
+        return (
+            f"a Quota has {MOST_QUOTA_SHARDS} shards at most, and this tenant needs {shards}: leave"
+            " the quota out, and let API Gateway limit this tenant"
+        )
+    return f"set shards={shards} in its Quota"
 
 
 def _counters(per_second: float) -> int:
