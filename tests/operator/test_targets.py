@@ -17,6 +17,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from oncekey.store.dynamodb.schema import IDEMPOTENCY as SCHEMA
 from oncekey_local import cli
 from oncekey_operator.commands import run
 from oncekey_operator.local_runtime import LocalRuntime, running_in
@@ -86,6 +87,46 @@ def test_exactly_one_service_must_be_named(
 
     assert cli.main([*SHOW, *arguments]) == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (("--table", ""), "--table is empty"),
+        (("--stack", ""), "--stack is empty"),
+        (("--stack", "pay", "--stack", ""), "--stack is empty"),
+        (("--table", "t", "--bucket", "", "--queue-url", ""), "--bucket and --queue-url are empty"),
+        (("--table", "t", "--region", ""), "--region is empty"),
+        (("--table", "t", "--profile", ""), "--profile is empty"),
+        (("--table", "t", "--region", "bad region"), "'bad region' doesn't match"),
+        *(
+            (("--table", "t", "--region", REGION, "--endpoint-url", url), "--endpoint-url")
+            for url in ("", "foo", "http://", "http://a b/", "http://[::1", "http://[::1]:99999")
+        ),
+        (("--table", "t", "--endpoint-url", "ftp://127.0.0.1/"), "--endpoint-url"),
+    ],
+)
+def test_a_place_that_cannot_be_is_a_wrong_command_line(
+    wrong: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no outage, and no traceback. A script whose variable is unset names no place.
+
+    Red when an empty name takes the place of what a stack says.
+    """
+    assert cli.main([*SHOW, *wrong]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_table_that_has_no_name_is_a_wrong_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """boto3 sends no such call, so no store has not answered."""
+    with mock_aws():
+        line = ["move", "--table", "t", "--to", "", "--reason", "r", "--yes", "--region", REGION]
+        boto3.client("dynamodb", region_name=REGION).create_table(**SCHEMA.create_request("t"))
+
+        assert cli.main(line) == 2
+    assert "correct the name" in capsys.readouterr().err
 
 
 def test_a_store_that_does_not_answer_is_exit_status_3(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.local_runtime import FOLDER, running_in
@@ -56,7 +57,11 @@ class Target:
     local: LocalRuntime | None = None
 
     def client(self, service: str) -> Any:
-        """A boto3 client of `service`."""
+        """A boto3 client of `service`.
+
+        Raises:
+            UsageError: the Region or the address is none.
+        """
         from botocore.config import Config
 
         config = Config(
@@ -65,7 +70,11 @@ class Target:
             retries={"total_max_attempts": _TRIES, "mode": "standard"},
             user_agent_extra="oncekey-operator",
         )
-        return self._session.client(service, endpoint_url=self.endpoint_url, config=config)
+        try:
+            return self._session.client(service, endpoint_url=self.endpoint_url, config=config)
+        except ValueError as error:
+            # Also of a Region or an address that the environment or the profile names.
+            raise UsageError(f"correct the Region or the address: {error}") from error
 
     @cached_property
     def dynamodb(self) -> Any:
@@ -182,9 +191,10 @@ def target_of(options: argparse.Namespace) -> Target:
     """The one service that the options name.
 
     Raises:
-        UsageError: they name none, or several.
+        UsageError: they name none, or several, or one that cannot be.
         CommandError: the stack could not be read.
     """
+    _check_names(options)
     named = [bool(options.stack), options.table is not None, options.local is not None]
     if sum(named) > 1:
         raise UsageError("--stack, --table and --local name different services: give one of them")
@@ -200,6 +210,33 @@ def target_of(options: argparse.Namespace) -> Target:
             " --table NAME"
         )
     return of_runtime(_runtime(options.local))
+
+
+def _check_names(options: argparse.Namespace) -> None:
+    """Return if no name is empty, and the address is one.
+
+    A script whose variable is unset names nothing. That must not stand for what a stack says.
+    """
+    given = {**vars(options), "stack": "" if "" in options.stack else None}
+    names = ("stack", *OUTPUTS, "profile", "region", "endpoint_url")
+    empty = [f"--{name.replace('_', '-')}" for name in names if given[name] == ""]
+    if empty:
+        verb = "is" if len(empty) == 1 else "are"
+        raise UsageError(f"{' and '.join(empty)} {verb} empty: name it, or leave it out")
+    if options.endpoint_url is not None and not _is_address(options.endpoint_url):
+        raise UsageError(
+            f"--endpoint-url {options.endpoint_url!r} is no address: use http://HOST:PORT"
+        )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        # A port that is none is told when it is asked for.
+        _, host = parts.port, parts.hostname
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(host) and not any(map(str.isspace, url))
 
 
 def _runtime(port: int | None) -> LocalRuntime:

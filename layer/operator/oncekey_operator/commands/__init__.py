@@ -51,6 +51,8 @@ _ADVICE = {
     "ExpiredTokenException": _NO_CREDENTIALS,
     "NoCredentialsError": _NO_CREDENTIALS,
     "NoRegionError": "say --region NAME",
+    # A name that is empty, or longer than names are.
+    "ParamValidationError": _NO_TABLE,
     "ResourceNotFoundException": _NO_TABLE,
     "UnrecognizedClientException": _NO_CREDENTIALS,
 }
