@@ -265,6 +265,62 @@ def test_the_body_of_an_answer_may_be_json(body: Any, sent: str | None) -> None:
     assert service.send(POST)["body"] == sent
 
 
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"headers": []}, "headers is an object"),
+        ({"headers": False}, "headers is an object"),
+        ({"multiValueHeaders": ""}, "multiValueHeaders is an object"),
+        ({"body": "half of a pair: \ud83d"}, "half of a surrogate pair"),
+        ({"body": {"name": "\ud83d"}}, "half of a surrogate pair"),
+        ({"body": "not base64!", "isBase64Encoded": True}, "not base64"),
+        ({"body": "YWJj\n", "isBase64Encoded": True}, "not base64"),
+        ({"body": {"id": "re_1"}, "isBase64Encoded": True}, "not base64"),
+        ({"isBase64Encoded": "false"}, "isBase64Encoded is true or false"),
+        ({"isBase64Encoded": 1}, "isBase64Encoded is true or false"),
+        ({"statusCode": 101}, "statusCode from 200 to 599"),
+        ({"Body": "{}"}, "'Body'"),
+        ({"header": {}}, "'header'"),
+    ],
+)
+def test_an_answer_that_no_gateway_can_send_is_refused(
+    wrong: dict[str, Any], sentence: str
+) -> None:
+    """Every retry would get it for good, or an error of the gateway in its place. Nothing is
+    written, also if it ends an operation that failed.
+    """
+    service, noted = in_doubt(), Noted()
+    acting, answer = operator(service.store, service.clock, noted), Completed({**ANSWER, **wrong})
+    failed = failed_after_a_step()
+
+    with pytest.raises(UsageError, match=sentence):
+        settle(acting, the(service), answer)
+    with pytest.raises(UsageError, match=sentence):
+        end(operator(failed.store, failed.clock, noted), failed.record, answer)
+
+    assert (noted.lines, the(service).status) == ([], Status.UNKNOWN)
+    assert failed.record.status is Status.FAILED_RETRYABLE
+
+
+def test_an_answer_with_all_that_a_gateway_reads_is_taken() -> None:
+    """Its optional members may be there, and may be null."""
+    service, noted = in_doubt(), Noted()
+    answer: dict[str, Any] = {
+        "statusCode": "200",
+        "statusDescription": "200 OK",
+        "headers": {"X-Tries": 2},
+        "multiValueHeaders": None,
+        "cookies": [],
+        "body": "YWJj",
+        "isBase64Encoded": True,
+    }
+
+    assert settle(
+        operator(service.store, service.clock, noted), the(service), Completed(answer)
+    ).is_done
+    assert service.send(POST)["body"] == "YWJj"
+
+
 def failed_after_a_step(service: Steps | None = None) -> Steps:
     """An operation whose first step is done, and whose second failed."""
     service = service or Steps()

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow.driver import drive
 from oncekey.record.policy import Encoding
+from oncekey.record.record import Status
 from oncekey.record.references import reference_to
 from oncekey.settings import Settings
 from oncekey.settlement.late import settle_named
 from oncekey.settlement.resolvers import Completed
 from oncekey.settlement.settlement import Settlement, Settler
+from oncekey_operator.actions.given_answers import check_sendable
 from oncekey_operator.exits import CommandError, UsageError
 from oncekey_operator.records.outlook import why_not_ended
 
@@ -79,9 +81,12 @@ def settle(
         ValueError: `step` does not name the step in doubt. Nothing was written.
     """
     settler = _settler(acting)
-    if isinstance(finding, Completed) and not settler.is_of_step(record, step):
+    is_of_step = settler.is_of_step(record, step)
+    if isinstance(finding, Completed) and not is_of_step:
         finding = _in_text(record, finding)
     _check(record, lambda: settler.check_storable(record, finding, step=step))
+    if not is_of_step:
+        _check(record, lambda: _check_sendable(record, finding))
     what = "completed" if isinstance(finding, Completed) else "not executed"
     flow = partial(
         settle_named,
@@ -110,6 +115,7 @@ def end(acting: Acting, record: Record, answer: Completed) -> Settled:
         raise CommandError(why_not)
     settler, answer = _settler(acting), _in_text(record, answer)
     _check(record, lambda: settler.check_answer(record, answer))
+    _check(record, lambda: _check_sendable(record, answer))
     return _done(acting, record, "resolve: end", partial(settler.end, record, answer))
 
 
@@ -159,10 +165,23 @@ def _in_text(record: Record, finding: Completed) -> Completed:
     A body that is a text already is sent as it is.
     """
     answer = finding.result
-    is_http = record.policy is not None and record.policy.encoding is Encoding.HTTP
-    if not (is_http and isinstance(answer, dict)) or isinstance(answer.get("body", ""), str | None):
+    if not (_is_http(record) and isinstance(answer, dict)):
+        return finding
+    if isinstance(answer.get("body", ""), str | None):
         return finding
     return Completed({**answer, "body": json.dumps(answer["body"], ensure_ascii=False)})
+
+
+def _check_sendable(record: Record, finding: Completed | NotExecuted) -> None:
+    # Nothing is written to a record that has its answer.
+    if record.status is Status.COMPLETED or not _is_http(record):
+        return
+    if isinstance(finding, Completed):
+        check_sendable(finding.result)
+
+
+def _is_http(record: Record) -> bool:
+    return record.policy is not None and record.policy.encoding is Encoding.HTTP
 
 
 def _state_after(acting: Acting, record: Record) -> str:
