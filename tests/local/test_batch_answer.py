@@ -43,6 +43,7 @@ def test_partial_success() -> None:
     "payload",
     [
         b"{",
+        b"[" * 100_000,
         b'"done"',
         b"[]",
         b"3",

@@ -36,9 +36,8 @@ def answered(status: int, body: str = "{}", **headers: str) -> Outcome:
     return Outcome(kind=OutcomeKind.RESULT, payload=json.dumps(answer).encode())
 
 
-REFUSAL = answered(
-    409, '{"type": "urn:oncekey:outcome-unknown"}', **{"content-type": "application/problem+json"}
-)
+PROBLEM = {"content-type": "application/problem+json"}
+REFUSAL = answered(409, '{"type": "urn:oncekey:outcome-unknown"}', **PROBLEM)
 REPLAY = answered(201, '{"secret": 1}', **{"Idempotent-Replayed": "true"})
 
 
@@ -124,10 +123,38 @@ def test_log_lines_of_the_layer_are_noted(caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
-@pytest.mark.parametrize("event", [b"", b"[]", b"no JSON", b'{"Records": null}', b"{}"])
+# Anybody may send such messages to a queue.
+BODIES = ('{"operation_id": ["x"]}', '{"operation_id": {}}', "[1]", "[" * 100_000, "9" * 5_000)
+MESSAGES = [json.dumps({"Records": [{"body": body}]}).encode() for body in BODIES]
+
+
+@pytest.mark.parametrize(
+    "event", [b"", b"[]", b"no JSON", b'{"Records": null}', b"{}", b"[" * 100_000, *MESSAGES]
+)
 def test_other_events_are_passed_over(event: bytes) -> None:
-    """A schedule's event, or one of another kind, is about no operation that can be told."""
+    """A schedule's event, or one of another kind, is about no operation that can be told. Nothing
+    that somebody sends stops the runtime.
+    """
     assert Journal().begin("reconciler", event) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"statusCode": 201, "headers": ["a"]},
+        {"statusCode": 201, "headers": "a"},
+        {"statusCode": {"a": 1}, "headers": {"content-type": 5}},
+        {"statusCode": 409, "headers": PROBLEM, "body": "[" * 100_000},
+    ],
+)
+def test_an_answer_that_is_none_hides_no_operation(answer: Any) -> None:
+    """A handler under development returns anything, and the console shows its operation."""
+    journal = Journal()
+    outcome = Outcome(kind=OutcomeKind.RESULT, payload=json.dumps(answer).encode())
+
+    journal.end(journal.begin("payments", request()), outcome)
+
+    assert [event.title for event in journal.events_of(ONE)] == ["Answered"]
 
 
 def test_only_the_newest_operations_are_kept() -> None:

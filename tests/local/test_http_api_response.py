@@ -49,6 +49,7 @@ def test_full_response() -> None:
         ("problem", {}, '{"type": "urn:oncekey:key-reused"}', "key-reused"),
         ("no object", {}, "[]", ""),
         ("no JSON", {}, "{", ""),
+        ("too deep", {}, "[" * 100_000, ""),
     ],
 )
 def test_the_log_tells_replays_and_problems_apart(
@@ -132,3 +133,5 @@ def test_not_json() -> None:
     """A result that is not JSON is refused."""
     with pytest.raises(InvalidResponse):
         response(b"<html>")
+    with pytest.raises(InvalidResponse):
+        response(b"[" * 100_000)

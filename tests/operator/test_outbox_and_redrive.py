@@ -186,6 +186,20 @@ def test_one_dead_letter_is_discarded(service: Operating) -> None:
     ] * 2
 
 
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"id": ' * 5_000, "9" * 5_000, '{"id": 1}'])
+def test_a_dead_letter_that_nobody_can_read_is_discarded(service: Operating, body: str) -> None:
+    """A body nested too deep for the worker is one that never succeeds. It hides no other, and the
+    console counts it, too.
+    """
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    sent = sqs.send_message(QueueUrl=dead, MessageBody=body)["MessageId"]
+    sqs.send_message(QueueUrl=dead, MessageBody=sealed(message("m1")))
+
+    assert service.json("redrive", "--dead-letters", "--dry-run")["found"] == 2
+    assert service.json("redrive", "--discard", sent, *REASON)["discarded"] is True
+    assert service.json("redrive", "--dead-letters", *REASON)["redriven"] == 1
+
+
 def test_a_message_that_was_set_aside_is_discarded(service: Operating) -> None:
     """One that waits is not: the relay sends it."""
     publish(service, message("a"), message("b")).set_aside("a", "no", WRITTEN_MS)

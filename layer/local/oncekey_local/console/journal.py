@@ -133,7 +133,7 @@ class Journal:
 def _parsed(event: bytes) -> Mapping[str, Any]:
     try:
         given = json.loads(event)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return given if isinstance(given, dict) else {}
 
@@ -147,7 +147,9 @@ def _names(event: Mapping[str, Any]) -> Iterator[object]:
         # Which claim is the tenant, only the handler knows.
         yield from {(str(value), bare) for value in claims.values()}
     for each in event.get("Records") or ():
-        if isinstance(each, dict) and (name := _operation_id(each)):
+        name = _operation_id(each) if isinstance(each, dict) else None
+        # Anybody may send a message with another kind of value.
+        if name and isinstance(name, str):
             yield name
 
 
@@ -179,7 +181,9 @@ def _events(call: Call) -> Iterator[Event]:
 
 def _answered(answer: Mapping[str, Any], took: str) -> tuple[str, str, Tone]:
     status = answer["statusCode"]
-    remark = remark_on((answer.get("headers") or {}).items(), str(answer.get("body", "")))
+    headers = answer.get("headers")
+    lines = headers.items() if isinstance(headers, dict) else ()
+    remark = remark_on(lines, str(answer.get("body", "")))
     if remark == "replayed":
         return "Replayed", f"A request got {status} from the record, {took}.", Tone.GOOD
     if remark:

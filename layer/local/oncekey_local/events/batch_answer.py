@@ -53,7 +53,7 @@ class _Misunderstood(Exception):  # noqa: N818 - it says what happened
 def _named(payload: bytes) -> set[str]:
     try:
         answer: Any = json.loads(payload or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _Misunderstood("answered with invalid JSON") from None
     if answer is None:
         return set()

@@ -54,7 +54,7 @@ def remark_on(headers: Iterable[tuple[str, Any]], body: str | bytes) -> str:
         return "replayed"
     if not lines.get("content-type", "").startswith(wire.PROBLEM):
         return ""
-    with suppress(ValueError, AttributeError):
+    with suppress(ValueError, AttributeError, RecursionError):
         return str(json.loads(body).get("type", "")).rpartition(":")[2]
     return ""
 
@@ -72,8 +72,8 @@ def response(payload: bytes) -> HttpResponse:
     """The response that a function's JSON result describes; raises `InvalidResponse`."""
     try:
         result = json.loads(payload)
-    except ValueError as error:
-        raise InvalidResponse("it is not JSON") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidResponse("it is not JSON, or nested too deep") from error
     if not isinstance(result, dict) or "statusCode" not in result:
         return _inferred(result)
     body = _body(result)

@@ -209,7 +209,7 @@ def _envelope(body: str) -> dict[str, str]:
     try:
         found = json.loads(body)
         return {name: str(found[name]) for name in names}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 
