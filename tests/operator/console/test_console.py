@@ -16,7 +16,7 @@ from oncekey.record.record import Due, Status
 from oncekey.record.references import reference_to
 from oncekey_operator.console.console import Access, Console
 from oncekey_operator.console.desk import Wanted
-from oncekey_operator.console.server import ConsoleServer
+from oncekey_operator.console.server import ConsoleServer, request_of
 from tests.support.console_desk import (
     REFUSED,
     STORE_DOWN,
@@ -149,7 +149,14 @@ def test_what_is_not_there_is_said(path: str, status: int) -> None:
     assert console(GivenDesk(unknown())).handle(get(path)).status == status
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000, b'{"reference": 7}', b"{}"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"[]", b"{", b"[" * 100_000, b'{"reference": 7}', b"{}"),
+        # Python reads both, and no client and no table takes them.
+        *(b'{"reference": "v", "answer": NaN}', b'{"reference": "v", "reason": "\\ud800"}'),
+    ],
+)
 def test_a_wrong_body_is_refused(body: bytes) -> None:
     """An action is an object with what it needs; nothing else reaches the desk."""
     desk = GivenDesk()
@@ -191,6 +198,14 @@ class _SlowDesk(GivenDesk):
         self.is_asked.set()
         assert self.is_gone.wait(30)
         return super().operations(wanted)
+
+
+@pytest.mark.parametrize("target", ["//[", "//[x/api/operations", "//a:b/", "/?" + "a" * 2000])
+def test_an_address_that_is_none_is_no_failure(target: str) -> None:
+    """Its path is taken as it is, and nothing is there."""
+    asked = request_of("GET", target, dict(get("").headers), b"")
+
+    assert console(GivenDesk()).handle(asked).status in {200, 404}
 
 
 def test_a_page_that_is_closed_early_leaves_no_traceback(

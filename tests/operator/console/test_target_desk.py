@@ -191,6 +191,61 @@ def test_a_page_that_is_out_of_date_settles_nothing(service: Operating) -> None:
     assert (service.store.read(one.pk), service.audited()) == (one, [])
 
 
+@pytest.mark.parametrize("status", [Status.FAILED_RETRYABLE, Status.COMPLETED])
+def test_a_state_that_waits_for_nobody_is_found_by_a_scan(
+    service: Operating, status: Status
+) -> None:
+    """The index of open records has none of them, and an empty list would say that none failed."""
+    stored(service, status=status, due=None, escalated_at_ms=None, completed_at_ms=NOW_MS)
+
+    assert listed(service) == []
+    assert listed(service, state=status.value.lower().replace("_", "-")) == ["tenant-1"]
+
+
+def test_a_state_that_there_is_not_is_no_empty_list(service: Operating) -> None:
+    """Otherwise a misspelled state would say that no operation is in it."""
+    stored(service)
+
+    response = console(service).handle(get("api/operations", query={"state": "unknwon"}))
+
+    assert (response.status, b"unknwon" in response.body) == (400, True)
+
+
+# Of each member of each action's body: no value of another type is taken for one, or for none.
+MISTYPED: list[Any] = [True, 1.0, 1e308, [], ["acme"], {}, {"a": 1}, [[]]]
+
+
+@pytest.mark.parametrize(
+    ("action", "member"),
+    [
+        *(("settle", name) for name in ("reference", "attempt", "finding", "step", "looked_at")),
+        *(("pause", name) for name in ("kind", "name", "reason")),
+        *(("resume", name) for name in ("kind", "name", "reason")),
+        *(("requeue", "id"), ("requeue", "reason"), ("redrive", "queue"), ("redrive", "reason")),
+    ],
+)
+def test_a_member_of_another_type_is_refused(
+    service: Operating, action: str, member: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the page's mistake (400), and no failure of the console. Nothing is changed."""
+    one = stored(service, attempt=1)
+    _, service.queue_url, _ = queue_with_dead_letters()
+    bodies: dict[str, dict[str, Any]] = {
+        "settle": {"finding": "not-executed", "attempt": 1, "looked_at": NOW_MS},
+        **{name: {"kind": "tenant", "name": "acme"} for name in ("pause", "resume")},
+        "requeue": {"id": "m1"},
+        "redrive": {"queue": "work"},
+    }
+    right = {"reference": reference_to(one), **bodies[action]}
+
+    for wrong in MISTYPED:
+        status, _ = done(service, action, **{**right, member: wrong})
+        assert status == 400, (member, wrong)
+
+    assert (service.store.read(one.pk), service.audited()) == (one, [])
+    assert "Traceback" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "which",
     [{"kind": "operation", "name": "POST /refunds"}, {"kind": "all", "name": "*"}],

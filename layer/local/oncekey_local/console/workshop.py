@@ -15,6 +15,7 @@ from yarl import URL
 from oncekey_local.front import tokens
 from oncekey_local.identifiers import new_id
 from oncekey_local.log import log
+from oncekey_operator.console.given import named, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -88,15 +89,15 @@ class LocalWorkshop:
             case "send":
                 return self._wait(self._send_example(given))
             case "repeat":
-                record = self._record_of(str(given.get("reference")))
+                record = self._record_of(named(given, "reference"))
                 request = self._journal.request_of(record) if record else None
                 if request is None:
                     raise ValueError("no request with this key was seen since the start")
                 return self._wait(self._send_again(request))
             case "kill":
-                return self._wait(self._kill(given.get("pid")))
+                return self._wait(self._kill(whole(given, "pid")))
             case "run":
-                return self._wait(self._run(str(given.get("function"))))
+                return self._wait(self._run(named(given, "function")))
             case "fault":
                 return self._wait(self._fault(given))
             case _:
@@ -158,8 +159,8 @@ class LocalWorkshop:
         ]
 
     async def _fault(self, given: Mapping[str, Any]) -> str:
-        at, value = str(given.get("at")), given.get("value")
-        where, _, name = str(given.get("name")).partition("/")
+        at, value = named(given, "at"), given.get("value")
+        where, _, name = named(given, "name").partition("/")
         if at not in self._servers or where not in {"faults", "webhooks"}:
             raise ValueError("name a fault of the store or of the provider")
         async with (
@@ -170,13 +171,12 @@ class LocalWorkshop:
                 raise ValueError((await answer.json()).get("error", "the fault is not known"))
         return f"{at}: {name} = {json.dumps(value)}"
 
-    async def _kill(self, pid: object) -> str:
+    async def _kill(self, pid: int) -> str:
         functions = {
             one["pid"]: one["function"] for one in self._processes() if one["role"] == "function"
         }
         if pid not in functions:
             raise ValueError("this process has ended already")
-        assert isinstance(pid, int)
         os.kill(pid, signal.SIGKILL)
         return f"killed process {pid} of {functions[pid]}"
 
@@ -188,16 +188,16 @@ class LocalWorkshop:
         return f"{function} ran: {outcome.kind.value}"
 
     async def _send_example(self, given: Mapping[str, Any]) -> str:
-        route = self._routes.get(str(given.get("route")))
+        route = self._routes.get(named(given, "route"))
         if route is None:
             raise ValueError("the service has no such route")
         headers = {
-            "Authorization": f"Bearer {tokens.issue(tenant=str(given.get('tenant') or 'acme'))}",
+            "Authorization": f"Bearer {tokens.issue(tenant=text(given, 'tenant') or 'acme')}",
             "Content-Type": "application/json",
             "Idempotency-Key": f"console-{new_id()}",
         }
-        body = str(given.get("body") or route.example_body)
-        answered = await self._send(str(given.get("path") or route.path), headers, body.encode())
+        body = text(given, "body") or route.example_body
+        answered = await self._send(text(given, "path") or route.path, headers, body.encode())
         if answered is None:
             return "It is sent, and still runs."
         # The person has sent the request a moment ago, and so may see its answer.

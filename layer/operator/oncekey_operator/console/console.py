@@ -6,7 +6,7 @@ import json
 import traceback
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from oncekey.clock import SystemClock
 from oncekey.errors import StoreError
@@ -19,6 +19,7 @@ from oncekey_operator.console.exchange import (
     json_response,
     problem,
 )
+from oncekey_operator.console.given import named
 from oncekey_operator.exits import CommandError, Exit
 
 if TYPE_CHECKING:
@@ -78,12 +79,12 @@ class Console:
             "api/messages": self._messages,
         }
         self._changes: dict[str, Callable[[Mapping[str, Any]], str]] = {
-            "api/settle": lambda given: desk.settle(_text(given, "reference"), given),
+            "api/settle": lambda given: desk.settle(named(given, "reference"), given),
             **{f"api/{name}": _acting(desk, name) for name in _ACTIONS},
         }
         if workshop is not None:
             self._views["api/workshop"] = lambda _: workshop.state()
-            self._changes["api/workshop"] = lambda given: workshop.do(_text(given, "do"), given)
+            self._changes["api/workshop"] = lambda given: workshop.do(named(given, "do"), given)
 
     def handle(self, request: Request) -> Response:
         """Answers one request. It raises nothing that a client or the store could cause."""
@@ -195,7 +196,9 @@ def _json(request: Request) -> Mapping[str, Any]:
     if len(request.body) > _MOST_BODY_BYTES:
         raise ValueError(f"the body is larger than {_MOST_BODY_BYTES} bytes")
     try:
-        given = json.loads(request.body)
+        given = json.loads(request.body, parse_constant=_no_json)
+        # Neither a table nor a client gets half of a surrogate pair.
+        json.dumps(given, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
@@ -203,8 +206,6 @@ def _json(request: Request) -> Mapping[str, Any]:
     return given
 
 
-def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} must be a text")
-    return value
+def _no_json(constant: str) -> NoReturn:
+    # Python reads NaN and Infinity, and would send them to a client that cannot.
+    raise ValueError(constant)

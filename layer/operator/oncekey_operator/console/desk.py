@@ -53,7 +53,7 @@ class Desk(Protocol):
         ...
 
     def operations(self, wanted: Wanted) -> Listing:
-        """The operations that are wanted."""
+        """The operations that are wanted. Raises `CommandError` if there is no such state."""
         ...
 
     def operation(self, reference: str) -> Record | None:

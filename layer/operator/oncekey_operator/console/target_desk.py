@@ -16,6 +16,7 @@ from oncekey_operator.actions import pausing, redriving, settling
 from oncekey_operator.actions.acting import acting_on
 from oncekey_operator.audit import AuditTable
 from oncekey_operator.console.desk import Listing
+from oncekey_operator.console.given import named, text, whole
 from oncekey_operator.console.life import Event, Source
 from oncekey_operator.exits import CommandError, UsageError
 from oncekey_operator.messages.outbox import outbox_items
@@ -56,6 +57,8 @@ class TargetDesk:
 
     def operations(self, wanted: Wanted) -> Listing:
         """See `Desk.operations`."""
+        if wanted.state and wanted.state not in listing.STATES:
+            raise UsageError(f"there is no state {wanted.state!r}: {', '.join(listing.STATES)}")
         found: list[Record] = []
         try:
             for record in self._records(wanted):
@@ -131,9 +134,9 @@ class TargetDesk:
         record = self.operation(reference)
         if record is None:
             raise CommandError("this operation has expired, or was never there")
-        if given.get("attempt") != record.attempt:
+        if given.get("attempt") is None or whole(given, "attempt") != record.attempt:
             raise CommandError("another attempt has begun since this was shown: look at it again")
-        found, step = _finding(given), str(given.get("step") or "")
+        found, step = _finding(given), text(given, "step")
         looked_at_ms = _looked_at_ms(given, found)
         try:
             if given.get("finding") == "end" and isinstance(found, Completed):
@@ -191,18 +194,19 @@ class TargetDesk:
         }
 
     def _requeue(self, acting: Acting, given: Mapping[str, Any]) -> str:
-        target = self._target
+        target, message_id = self._target, named(given, "id")
         items = outbox_items(target.dynamodb, target.outbox_table, set_aside_only=True)
-        item = next((item for item in items if item.id == given.get("id")), None)
+        item = next((item for item in items if item.id == message_id), None)
         table = OutboxTable(target.outbox_table, client=target.dynamodb)
         if item is None or not redriving.requeue(acting, table, item):
             raise CommandError("this message is no longer set aside")
         return "It waits again: the next sweep sends it."
 
     def _redrive(self, acting: Acting, given: Mapping[str, Any]) -> str:
-        url = self._queue_urls().get(str(given.get("queue")))
+        queue = named(given, "queue")
+        url = self._queue_urls().get(queue)
         if url is None:
-            raise UsageError(f"there is no queue {given.get('queue')!r}")
+            raise UsageError(f"there is no queue {queue!r}")
         # All that are there. SQS knows their number only about, so it is not asked.
         letters = dead_letters_of(self._sqs, url)
         moved, left = redriving.move_back(acting, letters, _MOST_MOVED, lambda _: None)
@@ -273,23 +277,25 @@ def _looked_at_ms(given: Mapping[str, Any], found: Completed | NotExecuted) -> i
     """When the page asked its person. What a person has found out is no newer than that."""
     if isinstance(found, Completed):
         return None
-    looked_at = given.get("looked_at")
-    if type(looked_at) is not int:
-        raise UsageError("not-executed needs looked_at, when the page asked, in epoch milliseconds")
-    return looked_at
+    try:
+        return whole(given, "looked_at")
+    except ValueError as error:
+        raise UsageError(
+            "not-executed needs looked_at, when the page asked, in epoch milliseconds"
+        ) from error
 
 
 def _paused(given: Mapping[str, Any]) -> tuple[PauseScope, str]:
-    kind, name = given.get("kind"), given.get("name")
+    kind = named(given, "kind")
+    if kind not in set(PauseScope):
+        raise UsageError("kind is operation, tenant or all")
     if kind == PauseScope.ALL:
         return PauseScope.ALL, EVERYTHING
-    if kind not in set(PauseScope) or not isinstance(name, str) or not name:
-        raise UsageError("name an operation or a tenant")
-    return PauseScope(kind), name
+    return PauseScope(kind), named(given, "name")
 
 
 def _reason(given: Mapping[str, Any]) -> str:
-    reason = given.get("reason")
-    if not isinstance(reason, str) or not reason.strip():
+    reason = text(given, "reason").strip()
+    if not reason:
         raise UsageError("say the reason: the audit table has it")
-    return reason.strip()
+    return reason

@@ -29,6 +29,9 @@ _SEGMENTS = 8
 _BYTES_PER_UNIT = 8_192
 # The key of a record begins so. Companions have the same beginning and no status.
 _VERSION = "v1#"
+_ESCALATED = "escalated"
+# What `Wanted.states` may have.
+STATES = (*(each.value.lower().replace("_", "-") for each in Status), _ESCALATED)
 # Hears the key of an item that cannot be read as a record, and why.
 LeftOut: TypeAlias = "Callable[[str, RecordUnreadable], object]"
 
@@ -55,7 +58,7 @@ class Wanted:
 def _states(record: Record) -> set[str]:
     found = {record.status.value.lower().replace("_", "-")}
     if record.status is Status.UNKNOWN and is_told(record):
-        found.add("escalated")
+        found.add(_ESCALATED)
     return found
 
 
