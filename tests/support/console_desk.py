@@ -42,7 +42,7 @@ class GivenDesk:
         """See `Desk`."""
         self._fail()
         self.wanted.append(wanted)
-        return Listing(records=self.records, is_whole=True)
+        return Listing(records=self.records, is_whole=True, is_scanned=False)
 
     def operation(self, reference: str) -> Record | None:
         """See `Desk`."""

@@ -196,10 +196,29 @@ def test_a_state_that_waits_for_nobody_is_found_by_a_scan(
     service: Operating, status: Status
 ) -> None:
     """The index of open records has none of them, and an empty list would say that none failed."""
-    stored(service, status=status, due=None, escalated_at_ms=None, completed_at_ms=NOW_MS)
+    one = stored(service, status=status, due=None, escalated_at_ms=None, completed_at_ms=NOW_MS)
 
     assert listed(service) == []
-    assert listed(service, state=status.value.lower().replace("_", "-")) == ["tenant-1"]
+    assert listed(service, state=status.value.lower().replace("_", "-")) == [one.tenant]
+
+
+@pytest.mark.parametrize(
+    ("query", "is_scanned"),
+    [
+        ({}, False),
+        ({"state": "unknown"}, False),
+        ({"settled": "1"}, True),
+        ({"state": "completed"}, True),
+        ({"state": "failed-retryable"}, True),
+    ],
+)
+def test_the_page_is_told_of_a_scan(
+    service: Operating, query: dict[str, str], *, is_scanned: bool
+) -> None:
+    """It asks every few seconds, and a scan of a deployed table costs money. It makes another one
+    only when a person asks for it.
+    """
+    assert said(service, "api/operations", **query)["is_scanned"] is is_scanned
 
 
 def test_a_state_that_there_is_not_is_no_empty_list(service: Operating) -> None:

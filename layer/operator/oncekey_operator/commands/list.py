@@ -35,8 +35,6 @@ STATES = {
     "failed-retryable": "it failed, and may run again: scans the table",
     "completed": "it has its answer: scans the table",
 }
-# They wait for nobody, so the index of open records has few of them, or none.
-_NOT_IN_INDEX = frozenset({"failed-retryable", "completed"})
 _MOST = 50
 
 
@@ -161,11 +159,11 @@ def wanted_by(options: argparse.Namespace) -> Wanted:
 
 def listed(target: Target, options: argparse.Namespace) -> Iterator[Record]:
     """The records that the options ask for, by the index if it has them all, else by a scan."""
-    from oncekey_operator.records.listing import open_records, table_of
+    from oncekey_operator.records.listing import NOT_IN_INDEX, open_records, table_of
 
     wanted = wanted_by(options)
     has_index, _ = table_of(target).described()
-    if has_index and not options.all and not _NOT_IN_INDEX & wanted.states:
+    if has_index and not options.all and not NOT_IN_INDEX & wanted.states:
         return open_records(target.store, wanted, tell_left_out)
     return scanned(target, wanted)
 

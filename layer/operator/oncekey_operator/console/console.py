@@ -138,7 +138,12 @@ class Console:
         )
         listing, now_ms = self._desk.operations(wanted), self._clock.now_ms()
         rows = [views.row(record, now_ms) for record in listing.records]
-        return {"now": now_ms, "rows": rows, "is_whole": listing.is_whole}
+        return {
+            "now": now_ms,
+            "rows": rows,
+            "is_whole": listing.is_whole,
+            "is_scanned": listing.is_scanned,
+        }
 
     def _operation(self, reference: str) -> Response:
         record = self._desk.operation(reference)

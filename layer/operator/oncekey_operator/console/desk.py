@@ -17,8 +17,8 @@ class Wanted:
     """Which operations are listed. An empty text is no condition.
 
     `state` is as `oncekey list` has them, such as `in-progress`; tenant and operation are parts of
-    names. Without `settled`, only open operations are
-    listed: they are in the index, and listing them reads nothing else.
+    names. Without `settled`, only open operations are listed: they are in the index, and listing
+    them reads nothing else. A state that the index does not have is found by a scan.
     """
 
     state: str = ""
@@ -29,10 +29,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Operations, the newest first. `is_whole` is false if there are more."""
+    """Operations, the newest first. `is_whole` is false if there are more.
+
+    If the table was scanned for them, the page does so again only when a person asks for it: a scan
+    of a deployed table costs money.
+    """
 
     records: Sequence[Record]
     is_whole: bool
+    is_scanned: bool
 
 
 class Desk(Protocol):

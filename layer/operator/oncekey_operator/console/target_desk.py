@@ -71,7 +71,9 @@ class TargetDesk:
         except _ScannedEnoughError:
             is_whole = False
         found.sort(key=lambda record: record.created_at_ms, reverse=True)
-        return Listing(records=found[:_MOST_LISTED], is_whole=is_whole)
+        return Listing(
+            records=found[:_MOST_LISTED], is_whole=is_whole, is_scanned=self._is_scanned(wanted)
+        )
 
     def operation(self, reference: str) -> Record | None:
         """See `Desk.operation`."""
@@ -240,9 +242,13 @@ class TargetDesk:
         target = self._connected()
         states = frozenset({wanted.state} if wanted.state else ())
         of_states = listing.Wanted(states=states)
-        if not wanted.settled and self._has_index:
-            return listing.open_records(target.store, of_states)
-        return listing.table_of(target).scanned(of_states, _stop_late)
+        if self._is_scanned(wanted):
+            return listing.table_of(target).scanned(of_states, _stop_late)
+        return listing.open_records(target.store, of_states)
+
+    def _is_scanned(self, wanted: Wanted) -> bool:
+        is_open = not wanted.settled and wanted.state not in listing.NOT_IN_INDEX
+        return not (is_open and self._has_index)
 
 
 class _ScannedEnoughError(Exception):

@@ -32,6 +32,8 @@ _VERSION = "v1#"
 _ESCALATED = "escalated"
 # What `Wanted.states` may have.
 STATES = (*(each.value.lower().replace("_", "-") for each in Status), _ESCALATED)
+# They wait for nobody, so the index of open records has few of them, or none.
+NOT_IN_INDEX = frozenset({"failed-retryable", "completed"})
 # Hears the key of an item that cannot be read as a record, and why.
 LeftOut: TypeAlias = "Callable[[str, RecordUnreadable], object]"
 

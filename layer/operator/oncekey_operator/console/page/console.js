@@ -6,7 +6,7 @@ import {
 import { end, settle } from "./settling.js";
 import { showWorkshop } from "./workshop.js";
 
-const page = { session: null, view: "", reference: "", rows: [], shown: "", unknown: -1, busy: false };
+const page = { session: null, view: "", reference: "", rows: [], shown: "", unknown: -1, busy: false, scanned: false };
 
 // --- the way about ---------------------------------------------------------------------------
 
@@ -38,8 +38,7 @@ async function refresh({ byTimer = false } = {}) {
   try {
     if (page.view === "operations") {
       // A scan of a deployed table costs money: it is made when a person asks for it.
-      const scans = byId("filter").elements.settled.checked && !page.session.workshop;
-      if (!byTimer || !scans) await showList();
+      if (!byTimer || !page.scanned) await showList();
       if (page.reference) await showDetail();
     } else if (page.view === "messages") await showMessages();
     else await showWorkshop(byId("workshop"), refresh);
@@ -64,8 +63,8 @@ async function showList() {
   const form = new FormData(byId("filter"));
   const wanted = new URLSearchParams();
   for (const [name, value] of form) if (value) wanted.set(name, name === "settled" ? "1" : value.trim());
-  if (wanted.get("state") === "completed") wanted.set("settled", "1");
   const said = await api(`operations?${wanted}`);
+  page.scanned = said.is_scanned && !page.session.workshop;
   setNow(said.now);
   page.rows = said.rows;
   const body = byId("rows");
@@ -105,13 +104,13 @@ function fillLine(line, row) {
 }
 
 function summarise(said, wanted) {
-  const settled = wanted.has("settled");
+  const settled = wanted.has("settled") || ["completed", "failed-retryable"].includes(wanted.get("state"));
   const number = said.rows.length;
   const filtered = ["state", "operation", "tenant"].some((name) => wanted.has(name));
   const kind = settled ? "operations" : "open operations";
   byId("count").textContent = `${number} ${number === 1 ? kind.slice(0, -1) : kind}`
     + (said.is_whole ? "" : ", and there are more: narrow the filter")
-    + (settled && !page.session.workshop ? ". Read once: press r to read the table again." : "");
+    + (page.scanned ? ". Read once: press r to read the table again." : "");
   const none = byId("none");
   none.hidden = number > 0;
   none.textContent = filtered ? "No operation fits the filter."
