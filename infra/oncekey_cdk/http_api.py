@@ -17,6 +17,7 @@ from oncekey.http.cors import METHODS
 from .arguments import explained
 from .faults import overridden, override_faults, refuse, refuse_route, without_none
 from .log_groups import RETENTION, create_log_group
+from .route_permissions import RoutePermissions
 from .synth_checks import OncekeyChecks
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class IdempotentHttpApi(Construct):
         OncekeyChecks.of(self)
         self.cors = cors
         self.functions: list[IdempotentFunction] = []
+        self._permissions = RoutePermissions()
         api: Props = {
             "default_authorizer": authorizers.HttpJwtAuthorizer(
                 "Jwt", jwt_issuer, jwt_audience=jwt_audience
@@ -151,8 +153,9 @@ class IdempotentHttpApi(Construct):
     ) -> None:
         """Send requests of this method and path to `function`.
 
-        The API may invoke it for this route only. The synthesis fails if the function may run for
-        longer than the API waits.
+        The API may invoke it for this path only, or for any route of the API if the function has
+        more than fifteen. The synthesis fails if the function may run for longer than the API
+        waits.
 
         Args:
             function: The function.
@@ -175,8 +178,11 @@ class IdempotentHttpApi(Construct):
             path=path,
             methods=[apigateway.HttpMethod[method]],
             authorizer=None if authorized else apigateway.HttpNoneAuthorizer(),
-            # Each needs a unique name within the API.
-            integration=integrations.HttpLambdaIntegration(f"{method} {path}", target),
+            integration=integrations.HttpLambdaIntegration(
+                f"{method} {path}",  # each needs a unique name within the API
+                target,
+                scope_permission_to_route=self._permissions.has_its_own(target),
+            ),
         )
 
 

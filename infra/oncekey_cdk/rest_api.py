@@ -19,6 +19,7 @@ from .faults import overridden, override_faults, refuse, refuse_route, without_n
 from .http_api import ACCESS_LOG_FIELDS as HTTP_API_FIELDS
 from .http_api import BURST_REQUESTS, REQUESTS_PER_SECOND
 from .log_groups import RETENTION, create_log_group
+from .route_permissions import RoutePermissions
 from .synth_checks import OncekeyChecks
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class IdempotentRestApi(Construct):
         if cors:
             self._add_headers_to_own_answers(cors)
         self.functions, self.plans, self.keys = [], {}, {}
+        self._permissions = RoutePermissions()
         for name, plan in (usage_plans or {}).items():
             self._add_plan(name, plan)
 
@@ -173,8 +175,9 @@ class IdempotentRestApi(Construct):
     ) -> apigateway.Method:
         """Send requests of this method and path to `function`.
 
-        The API may invoke it for this route only. The synthesis fails if the function may run for
-        longer than the API waits.
+        The API may invoke it for this route only, or for any route of the API if the function has
+        more than fifteen. The synthesis fails if the function may run for longer than the API
+        waits.
 
         Args:
             function: The function.
@@ -198,9 +201,16 @@ class IdempotentRestApi(Construct):
         resource = self.api.root.resource_for_path(path)
         if self.cors and not resource.node.try_find_child("OPTIONS"):
             _add_preflight(resource, self.cors)
+        is_own = self._permissions.has_its_own(target)
         return resource.add_method(
             method,
-            apigateway.LambdaIntegration(target, timeout=self._timeout, allow_test_invoke=False),
+            apigateway.LambdaIntegration(
+                target,
+                timeout=self._timeout,
+                scope_permission_to_method=is_own,
+                # A permission for the whole API is for its test stage, too, whatever is said here.
+                allow_test_invoke=not is_own,
+            ),
             **({} if authorized else none),
         )
 

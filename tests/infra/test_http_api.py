@@ -6,8 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
 
+from infra.oncekey_cdk import IdempotentHttpApi, IdempotentRestApi
 from infra.service import SERVICE
+from tests.support.sample_constructs import new_stack
 
 if TYPE_CHECKING:
     from tests.support.templates import Synthesised
@@ -117,3 +121,62 @@ def test_the_api_may_invoke_for_its_own_routes_only(app: Synthesised) -> None:
 def test_the_url_is_an_output(app: Synthesised) -> None:
     """Whoever deployed finds the address in the outputs."""
     assert list(app.service.find_outputs("ApiUrl")) == ["ApiUrl"]
+
+
+@pytest.mark.parametrize("kind", ["http", "rest"])
+def test_a_function_with_many_routes_has_a_policy_that_lambda_takes(kind: str) -> None:
+    """Lambda refuses a resource policy of more than 20 KB in the middle of a deployment. One
+    function, such as a FastAPI app, may have more routes than fit, and every route may invoke it.
+
+    Red when each route has a permission of its own.
+    """
+    stack = new_stack()
+    function = lambda_.Function(
+        stack,
+        "App",
+        code=lambda_.Code.from_inline("def handler(event, context): ..."),
+        handler="index.handler",
+        runtime=lambda_.Runtime.PYTHON_3_13,
+    )
+    issuer = "https://login.example.com/"
+    api = (
+        IdempotentHttpApi(stack, "Api", jwt_issuer=issuer, jwt_audience=["a"])
+        if kind == "http"
+        else IdempotentRestApi(stack, "Api")
+    )
+    paths = [f"/orders/{{order_id}}/lines/{number}" for number in range(100)]
+
+    for path in paths:
+        api.add_route(function, "POST", path)
+
+    found = Template.from_stack(stack).find_resources("AWS::Lambda::Permission").values()
+    permissions = [one["Properties"] for one in found]
+    sources = [json.dumps(one["SourceArn"]) for one in permissions]
+    # A statement has about 600 characters: its id, the function's ARN and that of the route.
+    assert len(permissions) * 600 + sum(map(len, sources)) < 20_480
+    assert {one["Principal"] for one in permissions} == {"apigateway.amazonaws.com"}
+    # All of this API, and of no other.
+    (all_routes,) = [source for source in sources if "/*/*/*" in source]
+    assert '{"Ref": "Api' in all_routes
+
+
+@pytest.mark.parametrize("number", [1, 15])
+def test_a_function_with_few_routes_may_be_invoked_for_them_alone(number: int) -> None:
+    """The permission for a whole API is for functions with more routes than fit alone."""
+    stack = new_stack()
+    function = lambda_.Function(
+        stack,
+        "App",
+        code=lambda_.Code.from_inline("def handler(event, context): ..."),
+        handler="index.handler",
+        runtime=lambda_.Runtime.PYTHON_3_13,
+    )
+    issuer = "https://login.example.com/"
+    api = IdempotentHttpApi(stack, "Api", jwt_issuer=issuer, jwt_audience=["a"])
+
+    for one in range(number):
+        api.add_route(function, "POST", f"/orders/{one}")
+
+    permissions = Template.from_stack(stack).find_resources("AWS::Lambda::Permission").values()
+    assert len(permissions) == number
+    assert "/*/*/*" not in json.dumps([*permissions])
