@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _ID = "OncekeyRollouts"
 _ALIAS = "live"
+# IAM takes 10,240 characters of inline policies for a role, and each function needs up to 450.
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+_MOST_OF_A_ROLE = 20
 # The CDK's flag with which the content of a layer is a part of a function's version.
 _LAYERS_COUNT = "@aws-cdk/aws-lambda:recognizeLayerVersion"
 
@@ -61,14 +64,15 @@ class Rollout(Construct):
         # for each function, because a function may itself wait for the alias of another.
         arn = function.function_arn
         moves = iam.PolicyStatement(actions=[*MOVE_ACTIONS], resources=[arn, f"{arn}:{_ALIAS}"])
-        if shared.is_made_here:
-            policy = iam.Policy(self, "Policy", roles=[shared.role], statements=[moves])
+        role = shared.role_of_one_more()
+        if _is_made_here(role):
+            policy = iam.Policy(self, "Policy", roles=[role], statements=[moves])
             # The permissions are there before anything is moved.
-            of_role = shared.role.node.find_child("DefaultPolicy")
+            of_role = role.node.find_child("DefaultPolicy")
             moved_after: list[IConstruct] = [policy, of_role]
         else:
             # The CDK lists it for the team that makes the role.
-            shared.role.add_to_policy(moves)
+            role.add_to_policy(moves)
             moved_after = []
         at_once = codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE
         self.group = codedeploy.LambdaDeploymentGroup(
@@ -76,7 +80,7 @@ class Rollout(Construct):
             "Group",
             alias=self.alias,
             application=shared.application,
-            role=shared.role,
+            role=role,
             deployment_config=config,
             ignore_alarm_configuration=(
                 config.deployment_config_name == at_once.deployment_config_name
@@ -121,25 +125,41 @@ def _let_it_count(layer: lambda_.ILayerVersion, function: lambda_.Function) -> N
 
 
 class _Shared(Construct):
-    """What all rollouts of a stack share: CodeDeploy's application and role."""
+    """What the rollouts of a stack share: CodeDeploy's application, and a role for so many each."""
 
     def __init__(self, scope: Construct) -> None:
         super().__init__(scope, _ID)
         self.application = codedeploy.LambdaApplication(self, "Application")
-        self.role = iam.Role(
-            self, "Role", assumed_by=iam.ServicePrincipal("codedeploy.amazonaws.com")
-        )
-        # As in AWS's own policy for CodeDeploy, AWSCodeDeployRoleForLambdaLimited.
-        allow(self.role, ALARM_ACTIONS, "*")
-        # The CDK adds a managed policy to it, which may move the aliases of the whole account.
-        resource = cast("iam.CfnRole | None", self.role.node.default_child)
-        # A role that exists already (`Role.customize_roles`) is no resource.
-        self.is_made_here = resource is not None
-        if resource is not None:
-            resource.managed_policy_arns = None
+        self._roles: list[iam.Role] = []
+        self._functions = 0
+
+    def role_of_one_more(self) -> iam.Role:
+        """The role that moves the alias of the next function."""
+        if self._functions % _MOST_OF_A_ROLE == 0:
+            number = len(self._roles) + 1
+            self._roles.append(_new_role(self, "Role" if number == 1 else f"Role{number}"))
+        self._functions += 1
+        return self._roles[-1]
 
     @staticmethod
     def of(scope: Construct) -> _Shared:
         stack = Stack.of(scope)
         found = stack.node.try_find_child(_ID)
         return cast("_Shared", found) if found else _Shared(stack)
+
+
+def _new_role(scope: Construct, construct_id: str) -> iam.Role:
+    role = iam.Role(
+        scope, construct_id, assumed_by=iam.ServicePrincipal("codedeploy.amazonaws.com")
+    )
+    # As in AWS's own policy for CodeDeploy, AWSCodeDeployRoleForLambdaLimited.
+    allow(role, ALARM_ACTIONS, "*")
+    # The CDK adds a managed policy to it, which may move the aliases of the whole account.
+    if _is_made_here(role):
+        cast("iam.CfnRole", role.node.default_child).managed_policy_arns = None
+    return role
+
+
+def _is_made_here(role: iam.Role) -> bool:
+    # A role that exists already (`Role.customize_roles`) is no resource.
+    return role.node.default_child is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
+from constructs import Construct
 
 from infra.oncekey_cdk import (
     IdempotencyTable,
@@ -21,6 +24,7 @@ from infra.oncekey_cdk import (
     Reconciler,
 )
 from infra.oncekey_cdk.described.names import pascal
+from infra.oncekey_cdk.rollout import Rollout
 from infra.service import SERVICE
 from oncekey_operator.template_reading import Templates
 from tests.support.sample_constructs import let_be, new_stack
@@ -28,8 +32,6 @@ from tests.support.sample_constructs import let_be, new_stack
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from constructs import Construct
 
     from tests.support.templates import Synthesised
 
@@ -243,6 +245,53 @@ def test_a_function_may_call_the_alias_of_another() -> None:
 
     template = dict(Template.from_stack(stack).to_json())
     assert len(groups(template)) == 2
+    _refuse_circles(template)
+
+
+def _of_roles(template: dict[str, Any]) -> dict[str, int]:
+    """The characters in the policies of each role of CodeDeploy, with the longest names of
+    functions.
+    """
+    sizes: dict[str, int] = {}
+    for one in template["Resources"].values():
+        if one["Type"] == "AWS::IAM::Policy":
+            document = json.dumps(one["Properties"]["PolicyDocument"], separators=(",", ":"))
+            arn = f"arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:{'n' * 64}"
+            whole = re.sub(r'\{"Fn::GetAtt":\["[^"]+","Arn"\]\}', f'"{arn}"', document)
+            whole = re.sub(r'\{"Fn::Join":\["",\["[^"]+",":live"\]\]\}', f'"{arn}:live"', whole)
+            assert "Fn::" not in whole
+            for role in one["Properties"]["Roles"]:
+                sizes[role["Ref"]] = sizes.get(role["Ref"], 0) + len(whole)
+    return {role: size for role, size in sizes.items() if "Rollouts" in role}
+
+
+def test_many_functions_deploy_gradually() -> None:
+    """IAM takes 10,240 characters of inline policies for a role, and refuses more in the middle of
+    a deployment.
+
+    Red when one role moves the aliases of all functions of a stack.
+    """
+    stack = new_stack()
+    for number in range(70):
+        function = lambda_.Function(
+            stack,
+            f"Function{number}",
+            code=lambda_.Code.from_inline("def handler(event, context): ..."),
+            handler="index.handler",
+            runtime=lambda_.Runtime.PYTHON_3_13,
+        )
+        Rollout.of(Construct(stack, f"Of{number}"), function, [], CANARY)
+
+    template = dict(Template.from_stack(stack).to_json())
+
+    sizes = _of_roles(template)
+    assert 1 < len(sizes) <= 7
+    assert max(sizes.values()) <= 10_240, sizes
+    kinds = [one["Type"] for one in template["Resources"].values()]
+    assert kinds.count("AWS::CodeDeploy::Application") == 1
+    assert {group["ServiceRoleArn"]["Fn::GetAtt"][0] for group, _ in groups(template).values()} == {
+        *sizes
+    }
     _refuse_circles(template)
 
 
