@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 # The wheels that every Lambda runtime of the processor can load (PEP 599).
 PLATFORMS = {"arm64": "manylinux2014_aarch64", "x86_64": "manylinux2014_x86_64"}
+# The newest glibc 2.x that a runtime has. Python 3.12 and later runs on Amazon Linux 2023, earlier
+# ones on Amazon Linux 2.
+# https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html
+_GLIBC_OF_AL2, _GLIBC_OF_AL2023 = 26, 34
+_FIRST_ON_AL2023 = 12
+# `manylinux2014` is another name for it (PEP 600).
+_GLIBC_OF_2014 = 17
 # Lambda's limit for a function and all its layers, unzipped.
 # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _MAX_MB = 250
@@ -61,10 +68,11 @@ class _Made:
         self._requirements = requirements
         self._python = python
         self._platform = PLATFORMS[architecture]
+        self._platforms = platforms(python, architecture)
 
     def inputs_digest(self) -> str:
         """Of all that decides what is in the layer."""
-        whole = hashlib.sha256(f"{self._python}\n{self._platform}\n".encode())
+        whole = hashlib.sha256(f"{self._python}\n{self._platforms}\n".encode())
         whole.update(self._requirements.read_bytes())
         for name, content in _sources(self._package):
             whole.update(f"\n{name}\0{hashlib.sha256(content).hexdigest()}".encode())
@@ -93,7 +101,8 @@ class _Made:
         command = [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
             *("--no-input", "--no-compile", "--only-binary", ":all:", "--implementation", "cp"),
-            *("--python-version", self._python, "--platform", self._platform),
+            *("--python-version", self._python),
+            *(f"--platform={platform}" for platform in self._platforms),
             *("--target", str(folder), "--requirement", str(self._requirements)),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -103,6 +112,19 @@ class _Made:
                 f" {self._platform}:\n{done.stderr}"
             )
         folder.mkdir(exist_ok=True)
+
+
+def platforms(python: str, architecture: str) -> list[str]:
+    """The platforms of wheels that the runtime can load, the newest first.
+
+    pip takes each by its name, and does not know that a newer one can load what an older one can.
+    """
+    oldest = PLATFORMS[architecture]
+    processor = oldest.removeprefix("manylinux2014_")
+    minor = int(python.rpartition(".")[2])
+    newest = _GLIBC_OF_AL2023 if minor >= _FIRST_ON_AL2023 else _GLIBC_OF_AL2
+    versions = range(newest, _GLIBC_OF_2014 - 1, -1)
+    return [*(f"manylinux_2_{version}_{processor}" for version in versions), oldest]
 
 
 def copy_package(package: Path, folder: Path) -> None:

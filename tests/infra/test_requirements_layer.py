@@ -92,6 +92,40 @@ def test_a_package_that_does_not_exist_for_the_target_is_told(wheels: Path) -> N
         _synthesised(wheels, file, runtime=lambda_.Runtime.PYTHON_3_13, architecture="arm64")
 
 
+@pytest.mark.parametrize(
+    ("version", "tag", "is_taken"),
+    [
+        ("3.11", "manylinux_2_17_x86_64", True),
+        ("3.11", "manylinux_2_26_x86_64", True),
+        ("3.11", "manylinux_2_28_x86_64", False),
+        ("3.12", "manylinux_2_28_x86_64", True),
+        ("3.13", "manylinux_2_34_x86_64", True),
+        ("3.13", "manylinux_2_35_x86_64", False),
+        ("3.14", "manylinux2014_x86_64", True),
+        ("3.13", "manylinux_2_28_aarch64", False),
+        ("3.13", "musllinux_1_2_x86_64", False),
+    ],
+)
+def test_each_wheel_that_the_runtime_can_load_is_taken(
+    wheels: Path, version: str, tag: str, *, is_taken: bool
+) -> None:
+    """Lambda's Python 3.12 and later runs on Amazon Linux 2023 with glibc 2.34, and 3.11 on Amazon
+    Linux 2 with 2.26. Many packages have no wheels for an older glibc any more.
+
+    Red when such a package cannot be put into a layer, or one is that the runtime cannot load.
+    """
+    python = version.replace(".", "")
+    _wheel(wheels, "newer", f"cp{python}-cp{python}-{tag}", {"newer.py": ""})
+    file, runtime = _file(wheels, _hash_of(wheels, "newer")), lambda_.Runtime(f"python{version}")
+
+    if is_taken:
+        made = _synthesised(wheels, file, runtime=runtime, architecture="x86_64")
+        assert (made / "newer.py").exists()
+    else:
+        with pytest.raises(RuntimeError, match=f"cannot fetch .* for Python {version}"):
+            _synthesised(wheels, file, runtime=runtime, architecture="x86_64")
+
+
 def test_a_package_with_another_hash_is_refused(wheels: Path) -> None:
     """Only the file that was pinned is put into the layer.
 
