@@ -14,9 +14,18 @@ from oncekey.record.message import Message
 from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey.value import replace
+from oncekey_local import cli
 from oncekey_operator.commands.naming import census
 from oncekey_operator.messages import queues
-from tests.support.operating import MESSAGES, Operating, operating, queue_with_dead_letters
+from tests.support.dynamodb import TABLE
+from tests.support.operating import (
+    AUDIT,
+    MESSAGES,
+    REGION,
+    Operating,
+    operating,
+    queue_with_dead_letters,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -419,3 +428,20 @@ def test_a_redrive_says_what_it_needs(
     assert service.run("redrive", *arguments) == 2
     assert sentence in service.err
     assert service.run("outbox") == 1
+
+
+def test_an_outbox_that_nobody_names_is_not_said_to_be_empty(service: Operating) -> None:
+    """`--table` alone does not say whether there is an outbox with the tenant's messages. That they
+    were not looked for is told, and none of them is said to be deleted.
+
+    Red when `--even-if unsent` prints `0 of 0`.
+    """
+    tenant, where = ("erase", "--tenant", "acme", *REASON), ("--table", TABLE, "--region", REGION)
+    census_of_none = ("--expect", census([]), "--audit-table", AUDIT)
+
+    assert cli.main([*tenant, *where, *census_of_none, "--even-if", "unsent"]) == 2
+    assert "say --outbox-table NAME" in service.capsys.readouterr().err
+    assert cli.main([*tenant, *where, *census_of_none]) == 0
+    assert "not looked at: the outbox" in service.capsys.readouterr().out
+    assert service.run(*tenant, "--expect", census([])) == 0
+    assert "not looked at" not in service.out

@@ -62,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     from oncekey_operator.actions.acting import storage_of
 
     target = target_of(options)
+    if options.even_if and not target.outbox_table:
+        raise UsageError("--even-if unsent deletes messages of the outbox: say --outbox-table NAME")
     is_one = any(each is not None for each in (options.id, options.key, options.request))
     left_out: list[str] = []
     if is_one:
@@ -156,5 +158,8 @@ def _erase(
             f"left: {len(messages)} unsent messages in the outbox; they go once they are sent, or"
             " with --even-if unsent, and are then never sent"
         )
+    if options.table is not None and not target.outbox_table:
+        # The outputs of a stack, and `oncekey dev`, say whether there is one.
+        print("not looked at: the outbox, which --outbox-table names if there is one")
     is_whole = not refusals and (not messages or bool(options.even_if))
     return Exit.DONE if is_whole else Exit.REFUSED

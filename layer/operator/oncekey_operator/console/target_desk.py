@@ -197,6 +197,8 @@ class TargetDesk:
 
     def _requeue(self, acting: Acting, given: Mapping[str, Any]) -> str:
         target, message_id = self._target, named(given, "id")
+        if not target.outbox_table:
+            raise UsageError("this console was told of no outbox table: say --outbox-table NAME")
         items = outbox_items(target.dynamodb, target.outbox_table, set_aside_only=True)
         item = next((item for item in items if item.id == message_id), None)
         table = OutboxTable(target.outbox_table, client=target.dynamodb)
