@@ -121,6 +121,36 @@ def test_a_number_that_means_nothing_is_refused(
     assert f"argument {line[-2]}: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("reason", ["", "  ", "\t\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("resolve", "an-id", "--not-executed", "--attempt", "1"),
+        ("bust", "an-id"),
+        ("erase", "an-id"),
+        ("move", "--to", "another-table"),
+        ("redrive", "--set-aside"),
+        ("pause", "POST /refunds"),
+        ("resume", "POST /refunds"),
+    ],
+)
+def test_no_action_is_without_a_reason(
+    service: Operating, line: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The audit table would say who did it, and not why. A script whose variable is unset has
+    none.
+    """
+    status: object
+    try:
+        status = service.run(*line, "--reason", reason, "--yes")
+        said = service.err
+    except SystemExit as ended:
+        status, said = ended.code, capsys.readouterr().err
+
+    assert status == 2
+    assert "--reason" in said
+
+
 def test_operations_that_failed_and_wait_for_nobody_are_found(service: Operating) -> None:
     """They are not in the index of open records, so the command scans the table."""
     keep(service, status=Status.FAILED_RETRYABLE, due=None, lease_until_ms=None)

@@ -1,4 +1,4 @@
-"""The numbers on a command line. Each function reads one, or says its correct form."""
+"""The numbers and reasons on a command line. Each function reads one, or says its correct form."""
 
 from __future__ import annotations
 
@@ -50,6 +50,13 @@ def positive(text: str) -> float:
     if value > 0:
         return value
     raise argparse.ArgumentTypeError(f"{_short(text)} is not above 0: use a larger number")
+
+
+def reason(text: str) -> str:
+    """Why somebody does it."""
+    if text.strip():
+        return text
+    raise argparse.ArgumentTypeError("say why: the audit table keeps it")
 
 
 def number(text: str) -> float:

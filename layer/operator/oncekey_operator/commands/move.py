@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from oncekey_operator.arguments import reason
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import (
     Progress,
@@ -44,7 +45,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         default="",
         help="copy although a pass between the two was whole more than twelve hours ago",
     )
-    move.add_argument("--reason", required=True, metavar="TEXT", help="why, for the audit table")
+    move.add_argument(
+        "--reason", type=reason, required=True, metavar="TEXT", help="why, for the audit table"
+    )
     move.add_argument("--yes", action="store_true", help="do not ask")
     add_output(move)
     add_target(move)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oncekey_operator.arguments import reason
 from oncekey_operator.exits import CommandError, UsageError
 
 if TYPE_CHECKING:
@@ -181,5 +182,7 @@ def check_census(expected: str, found: str) -> None:
 
 def add_reason(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that changes something."""
-    parser.add_argument("--reason", required=True, metavar="TEXT", help="why, for the audit table")
+    parser.add_argument(
+        "--reason", type=reason, required=True, metavar="TEXT", help="why, for the audit table"
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")

@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from oncekey_operator.arguments import one_or_more
+from oncekey_operator.arguments import one_or_more, reason
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import (
     Progress,
@@ -65,7 +65,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     redrive.add_argument(
         "--reveal", action="store_true", help="show the body of the dead letter to discard, too"
     )
-    redrive.add_argument("--reason", metavar="TEXT", help="why, for the audit table")
+    redrive.add_argument("--reason", type=reason, metavar="TEXT", help="why, for the audit table")
     redrive.add_argument("--yes", action="store_true", help="do not ask")
     add_output(redrive)
     add_target(redrive)
