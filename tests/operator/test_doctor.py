@@ -13,8 +13,9 @@ from botocore.stub import ANY, Stubber
 
 from oncekey.store.dynamodb.schema import IDEMPOTENCY, OUTBOX
 from oncekey_local import cli
-from oncekey_operator.diagnosis.checks import findings
-from oncekey_operator.diagnosis.facts import Asking, Facts, FunctionFacts, utc_now
+from oncekey_operator.diagnosis.checks import Finding, findings
+from oncekey_operator.diagnosis.facts import Asking, Facts, utc_now
+from oncekey_operator.diagnosis.functions import FunctionFacts
 from oncekey_operator.targets import Target
 from tests.support.aws_engine import mocked_aws
 from tests.support.dynamodb import deny
@@ -280,6 +281,30 @@ def test_a_switched_off_schedule_or_function_is_found(healthy: Facts) -> None:
 
     stopped = replace(function(), is_stopped=True)
     assert faults(replace(healthy, functions=[stopped])) == {"function pay"}
+
+
+def test_a_function_of_a_stack_that_does_not_use_the_layer_is_not_judged(healthy: Facts) -> None:
+    """It calls no store and has no shards, and the default timeout of Lambda is 3 s. A function
+    that a person names is judged, because its code may set what its variables do not.
+
+    Red when it is said to be killed before it records an end, or to need an index.
+    """
+    other = FunctionFacts(name="thumbnails", timeout_s=3, variables={"LEVEL": "1"})
+    relay = FunctionFacts(name="relay", timeout_s=60, variables={"ONCEKEY_OUTBOX_TABLE": MESSAGES})
+    description = {**(healthy.records.description or {}), "GlobalSecondaryIndexes": []}
+    no_index = replace(healthy, records=replace(healthy.records, description=description))
+    with_64, with_0 = function(ONCEKEY_DUE_SHARDS="64"), function(ONCEKEY_DUE_SHARDS="0")
+
+    found = findings(replace(healthy, functions=[with_64, relay, other]))
+    assert [one for one in found if one.level != "ok"] == findings_of_health(healthy)
+    assert faults(replace(no_index, functions=[with_0, relay, other])) == set()
+    named = replace(other, is_named=True)
+    assert faults(replace(healthy, functions=[named])) == {"function thumbnails"}
+
+
+def findings_of_health(healthy: Facts) -> list[Finding]:
+    """What is said of these tables whatever the functions are."""
+    return [one for one in findings(healthy) if one.level != "ok"]
 
 
 def test_the_rules_and_functions_of_a_stack_are_asked(client: DynamoDBClient) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from oncekey.store.dynamodb.schema import TableSchema
     from oncekey_operator.diagnosis.facts import Facts, TableFacts
+    from oncekey_operator.diagnosis.functions import FunctionFacts
 
 OK, WARNING, FAULT = "ok", "warning", "fault"
 _MARGIN_S = LEASE_MARGIN_MS / 1000
@@ -171,7 +172,8 @@ def _index(facts: Facts) -> Iterator[Finding]:
     description: Any = facts.records.description
     indexes = description.get("GlobalSecondaryIndexes", [])
     due = next((one for one in indexes if one["IndexName"] == DUE_INDEX), None)
-    shards = {one.variables.get("ONCEKEY_DUE_SHARDS") for one in facts.functions}
+    with_records = [one for one in facts.functions if one.has_records]
+    shards = {one.variables.get("ONCEKEY_DUE_SHARDS") for one in with_records}
     if due is None and shards == {"0"}:
         yield _ok("index", "none, and no function uses one")
         return
@@ -291,29 +293,35 @@ def _functions(facts: Facts) -> Iterator[Finding]:
                 "its reserved concurrency is 0",
                 "remove it (`aws lambda delete-function-concurrency`): nothing can call it",
             )
-        timeout_ms = _number(one.variables, "ONCEKEY_STORE_TIMEOUT_MS", STORE_TIMEOUT_MS)
-        # A call that gets no answer is sent twice more, and its end must still be recorded.
-        if 3 * timeout_ms >= 1000 * one.timeout_s:
-            yield _fault(
-                check,
-                f"a call of the store may take {3 * timeout_ms / 1000:g} s of its"
-                f" {one.timeout_s} s",
-                "raise the function's timeout, or lower ONCEKEY_STORE_TIMEOUT_MS: it would be"
-                " killed before it can record an end",
-            )
-        margin_ms = _number(one.variables, "ONCEKEY_LEASE_MARGIN_MS", LEASE_MARGIN_MS)
-        if facts.ahead_s is not None and 1000 * abs(facts.ahead_s) > margin_ms < LEASE_MARGIN_MS:
-            yield _fault(
-                check,
-                f"ONCEKEY_LEASE_MARGIN_MS is {margin_ms}",
-                "raise it above the difference of any two clocks",
-            )
-    numbers = {one.variables.get("ONCEKEY_DUE_SHARDS", "16") for one in facts.functions}
+        if one.is_ours:
+            yield from _times(facts, one)
+    with_records = [one for one in facts.functions if one.has_records]
+    numbers = {one.variables.get("ONCEKEY_DUE_SHARDS", "16") for one in with_records}
     if len(numbers) > 1:
         yield _warning(
             "shards",
             f"functions have ONCEKEY_DUE_SHARDS {', '.join(sorted(numbers))}",
             "give all functions and the reconciler one number",
+        )
+
+
+def _times(facts: Facts, one: FunctionFacts) -> Iterator[Finding]:
+    check = f"function {one.name}"
+    timeout_ms = _number(one.variables, "ONCEKEY_STORE_TIMEOUT_MS", STORE_TIMEOUT_MS)
+    # A call that gets no answer is sent twice more, and its end must still be recorded.
+    if 3 * timeout_ms >= 1000 * one.timeout_s:
+        yield _fault(
+            check,
+            f"a call of the store may take {3 * timeout_ms / 1000:g} s of its {one.timeout_s} s",
+            "raise the function's timeout, or lower ONCEKEY_STORE_TIMEOUT_MS: it would be"
+            " killed before it can record an end",
+        )
+    margin_ms = _number(one.variables, "ONCEKEY_LEASE_MARGIN_MS", LEASE_MARGIN_MS)
+    if facts.ahead_s is not None and 1000 * abs(facts.ahead_s) > margin_ms < LEASE_MARGIN_MS:
+        yield _fault(
+            check,
+            f"ONCEKEY_LEASE_MARGIN_MS is {margin_ms}",
+            "raise it above the difference of any two clocks",
         )
 
 

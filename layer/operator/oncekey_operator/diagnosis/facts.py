@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
 from oncekey.telemetry.metrics import service_name
+from oncekey_operator.diagnosis.functions import FunctionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,16 +34,6 @@ class TableFacts:
     description: Mapping[str, Any] | None
     ttl: Mapping[str, Any] | None = None
     recovery: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FunctionFacts:
-    """A deployed function. One that `is_stopped` has a reserved concurrency of 0."""
-
-    name: str
-    timeout_s: int
-    variables: Mapping[str, str]
-    is_stopped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,6 +333,7 @@ class Asking:
                 timeout_s=one["Timeout"],
                 variables=one.get("Environment", {}).get("Variables", {}),
                 is_stopped=(bound or {}).get("ReservedConcurrentExecutions") == 0,
+                is_named=name in names,
             )
 
     def _lease_used(
@@ -360,7 +352,7 @@ class Asking:
         found: dict[str, float] = {}
         for metric in listed or []:
             names = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
-            if "operation" not in names or (services and names["service"] not in services):
+            if "operation" not in names or (services and names.get("service") not in services):
                 continue
             got = self._ask(
                 "metrics",
