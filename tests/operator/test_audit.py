@@ -266,6 +266,36 @@ def every_kind() -> dict[str, Any]:
     }
 
 
+def invoked_by_others() -> dict[str, Any]:
+    """What calls a function under a role of its own, or by a permission of the function alone."""
+    ref, arn = {"Ref": "Pay01234567"}, {"Fn::GetAtt": ["Pay01234567", "Arn"]}
+    return {
+        "Pipe": {"Type": "AWS::Pipes::Pipe", "Properties": {"Target": arn}},
+        "Between": {"Type": "AWS::Pipes::Pipe", "Properties": {"Enrichment": arn}},
+        "Refunding": {
+            "Type": "AWS::StepFunctions::StateMachine",
+            "Properties": {"DefinitionString": {"Fn::Join": ["", ['{"Resource": "', arn, '"}']]}},
+        },
+        "Graph": {
+            "Type": "AWS::AppSync::DataSource",
+            "Properties": {"LambdaConfig": {"LambdaFunctionArn": arn}},
+        },
+        "SignedUp": {
+            "Type": "AWS::Lambda::Permission",
+            "Properties": {"FunctionName": ref, "Principal": "cognito-idp.amazonaws.com"},
+        },
+        # Its rule is above, and another account is no trigger.
+        "OfTheRule": {
+            "Type": "AWS::Lambda::Permission",
+            "Properties": {"FunctionName": ref, "Principal": "events.amazonaws.com"},
+        },
+        "OfAnAccount": {
+            "Type": "AWS::Lambda::Permission",
+            "Properties": {"FunctionName": ref, "Principal": "123456789012"},
+        },
+    }
+
+
 @pytest.mark.parametrize("reason", ["", "  ", None])
 def test_a_declaration_without_a_reason_is_refused(reason: Any) -> None:
     """The error says how to write one."""
@@ -274,8 +304,18 @@ def test_a_declaration_without_a_reason_is_refused(reason: Any) -> None:
 
 
 def test_each_kind_of_trigger_in_a_template_is_found() -> None:
-    """Routes of both APIs, URLs, load balancers, queues, streams, schedules and events."""
-    app = Templates({"one": template("DELETE /payments/{id}", "$default", events=every_kind())})
+    """Routes of both APIs, URLs, load balancers, queues, streams, schedules, events, pipes, state
+    machines and GraphQL, and each other service of AWS that may invoke the function.
+
+    Red when a service with a gap passes, because nobody saw what calls it.
+    """
+    app = Templates(
+        {
+            "one": template(
+                "DELETE /payments/{id}", "$default", events=every_kind() | invoked_by_others()
+            )
+        }
+    )
 
     assert [each.name for each in triggers_in(app)] == [
         "ANY /{proxy+}",
@@ -283,11 +323,16 @@ def test_each_kind_of_trigger_in_a_template_is_found() -> None:
         "ANY /{proxy+} (load balancer Group)",
         "DELETE /payments/{id}",
         "POST /orders",
+        "calls of cognito-idp.amazonaws.com",
+        "data source Graph",
         "events of Files",
         "events of Placed",
+        "pipe Between",
+        "pipe Pipe",
         "queue Work",
         "schedule Daily",
         "schedule Hourly",
+        "state machine Refunding",
         "stream of Rows",
         "topic News",
     ]

@@ -23,6 +23,22 @@ _SOURCES = {
     "AWS::DynamoDB::GlobalTable": "stream of",
     "AWS::Kinesis::Stream": "stream",
 }
+# These call a function under a role of their own.
+_INVOKING = (
+    ("AWS::Pipes::Pipe", "pipe", ("Target", "Enrichment")),
+    (
+        "AWS::StepFunctions::StateMachine",
+        "state machine",
+        ("DefinitionString", "Definition", "DefinitionSubstitutions"),
+    ),
+    ("AWS::AppSync::DataSource", "data source", ("LambdaConfig",)),
+)
+# All others need a permission of the function. The resources of these are looked at themselves.
+_SERVICE = ".amazonaws.com"
+_SEEN_OTHERWISE = frozenset(
+    f"{name}{_SERVICE}"
+    for name in ("apigateway", "events", "sns", "s3", "elasticloadbalancing", "scheduler")
+)
 _ANY_METHOD = "ANY"
 
 
@@ -145,7 +161,7 @@ def _function(resource: Resource, name: str) -> Function:
 
 def _named(app: Templates) -> Iterator[tuple[Resource | None, str, bool]]:
     yield from ((target, name, True) for target, name in _routes(app))
-    yield from ((target, name, False) for target, name in _events(app))
+    yield from ((target, name, False) for target, name in (*_events(app), *_invocations(app)))
 
 
 def _routes(app: Templates) -> Iterator[tuple[Resource | None, str]]:
@@ -198,6 +214,20 @@ def _events(app: Templates) -> Iterator[tuple[Resource | None, str]]:
     for bucket in app.of_kind("AWS::S3::Bucket", "Custom::S3BucketNotifications"):
         for target in app.mentioned(bucket, bucket.properties.get("NotificationConfiguration")):
             yield target, f"events of {short_name(bucket.name)}"
+
+
+def _invocations(app: Templates) -> Iterator[tuple[Resource | None, str]]:
+    for kind, what, members in _INVOKING:
+        for one in app.of_kind(kind):
+            for member in members:
+                for target in app.mentioned(one, one.properties.get(member)):
+                    yield target, f"{what} {short_name(one.name)}"
+    # Cognito, IoT, SES and others: what they call is written in resources of many kinds.
+    for permission in app.of_kind("AWS::Lambda::Permission"):
+        for principal in texts(permission.properties.get("Principal")):
+            if principal.endswith(_SERVICE) and principal not in _SEEN_OTHERWISE:
+                named = permission.properties.get("FunctionName")
+                yield app.referred(permission, named), f"calls of {principal}"
 
 
 def triggers_of(description: Mapping[str, Any]) -> list[Trigger]:
