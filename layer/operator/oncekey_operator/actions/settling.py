@@ -163,13 +163,22 @@ def _in_text(record: Record, finding: Completed) -> Completed:
 
     A person who writes an answer as JSON writes its body as JSON, too: an object within the object.
     A body that is a text already is sent as it is.
+
+    Raises:
+        UsageError: the body has a number that JSON does not have: Python reads 1e400 as infinity.
     """
     answer = finding.result
     if not (_is_http(record) and isinstance(answer, dict)):
         return finding
     if isinstance(answer.get("body", ""), str | None):
         return finding
-    return Completed({**answer, "body": json.dumps(answer["body"], ensure_ascii=False)})
+    try:
+        text = json.dumps(answer["body"], ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            "the body has a number that is too large for JSON, or is nested too deep"
+        ) from error
+    return Completed({**answer, "body": text})
 
 
 def _check_sendable(record: Record, finding: Completed | NotExecuted) -> None:

@@ -202,8 +202,8 @@ def _json(request: Request) -> Mapping[str, Any]:
         raise ValueError(f"the body is larger than {_MOST_BODY_BYTES} bytes")
     try:
         given = json.loads(request.body, parse_constant=_no_json)
-        # Neither a table nor a client gets half of a surrogate pair.
-        json.dumps(given, ensure_ascii=False).encode()
+        # Neither a table nor a client gets half of a surrogate pair, or what 1e400 is to Python.
+        json.dumps(given, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
