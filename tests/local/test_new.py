@@ -67,6 +67,7 @@ def test_it_has_the_name_of_its_folder(service: Path) -> None:
         ("Shop", "'Shop' cannot name a service: use 1 to 40 lower-case letters"),
         ("1shop", "'1shop' cannot name a service"),
         ("a_file", "'a_file' cannot name a service"),
+        ("oncekey", "'oncekey' is the library's own name"),
         ("file", "file is a file: name a new folder"),
         ("full", "full is not empty: name a new folder, and copy from it"),
     ],

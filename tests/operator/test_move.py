@@ -10,12 +10,13 @@ from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore, NotExecuted
 from oncekey.record.pause import EVERYTHING, Pause, PauseScope
 from oncekey.store.dynamodb.codec import attribute_values
+from oncekey_local import cli
 from oncekey_local.store.tables import create_table_request
 from oncekey_operator.actions.moving import Moved, move
 from oncekey_operator.commands import move as move_command
 from tests.support.dynamodb import TABLE, items
 from tests.support.events import with_key
-from tests.support.operating import MESSAGES, Operating, operating
+from tests.support.operating import AUDIT, MESSAGES, REGION, Operating, operating
 from tests.support.protected import Protected, fails, is_replay, while_running
 from tests.support.quotas import Metered
 from tests.support.records import record
@@ -299,6 +300,24 @@ def test_a_table_is_not_copied_to_itself(service: Operating) -> None:
     """The two options name two tables."""
     assert service.run("move", "--to", TABLE, *REASON) == 2
     assert "the same table" in service.err
+
+
+def test_the_old_table_may_be_named_by_from(service: Operating) -> None:
+    """As the guide has it: `oncekey move --from OLD --to NEW`."""
+    service.client.put_item(TableName=TABLE, Item={"pk": {"S": "an item"}})
+    line = ["move", "--from", TABLE, "--to", NEW, "--audit-table", AUDIT, "--region", REGION]
+
+    assert cli.main([*line, *REASON]) == 0
+    assert contents(service, NEW).keys() == {"an item"}
+
+
+def test_an_old_table_that_is_named_twice_is_refused(service: Operating) -> None:
+    """`--from` and `--table` say the same, and nobody guesses which of them is meant.
+
+    Red when the last one counts without a word.
+    """
+    assert service.run("move", "--from", NEW, "--to", "third", *REASON) == 2
+    assert "--from and --table both name the old table" in service.err
 
 
 def test_a_table_that_is_not_there_gets_no_whole_pass(service: Operating) -> None:

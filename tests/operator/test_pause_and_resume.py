@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.client import BaseClient
+from botocore.exceptions import EndpointConnectionError
 
 from oncekey.record.pause import PauseScope
 from tests.support.operating import AUDIT, Operating, operating
@@ -96,12 +97,29 @@ def test_what_is_not_said_is_not_done(
     assert (service.store.pauses(), service.audited()) == ((), [])
 
 
-def test_nothing_is_paused_without_an_audit_line(service: Operating) -> None:
-    """If the line cannot be written, the action does not begin."""
-    service.client.delete_table(TableName=AUDIT)
+def test_nothing_is_paused_without_an_audit_line(
+    service: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the line cannot be written, the action does not begin. A script is told whether to try it
+    again: after an outage, and not with a table that is not there.
 
-    assert service.run(*PAUSE) == 3
+    Red when a misspelled name counts as an outage.
+    """
+
+    def down(client: Any, model: Any, request: Any, context: Any) -> Any:
+        if model.name == "PutItem" and AUDIT.encode() in request["body"]:
+            raise EndpointConnectionError(endpoint_url="https://dynamodb.example")
+        return answer(client, model, request, context)
+
+    answer = vars(BaseClient)["_make_request"]
+    with monkeypatch.context() as outage:
+        outage.setattr(BaseClient, "_make_request", down)
+        assert service.run(*PAUSE) == 3
     assert "nothing was changed" in service.err
+    service.client.delete_table(TableName=AUDIT)
+    assert service.run(*PAUSE) == 2
+    assert "nothing was changed" in service.err
+    assert "correct the name" in service.err
     assert service.store.pauses() == ()
 
 

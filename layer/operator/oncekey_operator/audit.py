@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oncekey_operator.advice import advice_about
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import iso
 
@@ -135,9 +136,11 @@ class Audit:
         except CommandError:
             raise
         except Exception as error:
+            advice = advice_about(error)
             raise CommandError(
-                f"nothing was changed, because the audit line was not written: {error}",
-                Exit.NO_ANSWER,
+                "nothing was changed, because the audit line was not written:"
+                f" {error}{advice and f': {advice}'}",
+                Exit.USAGE if advice else Exit.NO_ANSWER,
             ) from error
         return Intention(audit=self, line=line)
 

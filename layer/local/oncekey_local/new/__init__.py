@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _PLACEHOLDER = "my-service"
 # A name that stacks and queues may have. CloudFormation wants a letter first.
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,38}[a-z0-9])?")
+# A project of this name could not depend on the library.
+_LIBRARY = "oncekey"
 # The names of files that would have an effect in the template itself.
 _RENAMED = {"gitignore": ".gitignore"}
 
@@ -30,6 +32,8 @@ def write(folder: Path) -> str:
             f"{name!r} cannot name a service: use 1 to 40 lower-case letters, digits and hyphens,"
             " a letter first, such as my-orders"
         )
+    if name == _LIBRARY:
+        raise ValueError(f"{name!r} is the library's own name: give the service another")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: name a new folder")
     if folder.is_dir() and any(folder.iterdir()):

@@ -13,6 +13,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
+from oncekey_operator.advice import advice_about
 from oncekey_operator.exits import CommandError, Exit
 from oncekey_operator.output import print_to_nobody
 
@@ -38,24 +39,6 @@ COMMANDS = (
     "plan",
     "doctor",
 )
-
-_NO_TABLE = "correct the name, the Region or the profile; `oncekey doctor` says what is there"
-_NO_RIGHT = "use a role that may do it; `oncekey doctor` says what these credentials may not do"
-_NO_CREDENTIALS = "say --profile NAME, or log in as for the AWS CLI"
-# By the service's code, or the name of botocore's error. A later try of the same does not help.
-_ADVICE = {
-    "AccessDenied": _NO_RIGHT,
-    "AccessDeniedException": _NO_RIGHT,
-    "AWS.SimpleQueueService.NonExistentQueue": _NO_TABLE,
-    "ExpiredToken": _NO_CREDENTIALS,
-    "ExpiredTokenException": _NO_CREDENTIALS,
-    "NoCredentialsError": _NO_CREDENTIALS,
-    "NoRegionError": "say --region NAME",
-    # A name that is empty, or longer than names are.
-    "ParamValidationError": _NO_TABLE,
-    "ResourceNotFoundException": _NO_TABLE,
-    "UnrecognizedClientException": _NO_CREDENTIALS,
-}
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -90,7 +73,7 @@ def run(
         print(f"oncekey {name}: {error}", file=sys.stderr)
         return error.status
     except (StoreError, BotoCoreError, ClientError) as error:
-        if advice := _advice(error):
+        if advice := advice_about(error):
             print(f"oncekey {name}: {error}: {advice}", file=sys.stderr)
             return Exit.USAGE
         print(f"oncekey {name}: the store did not answer: {error}", file=sys.stderr)
@@ -99,17 +82,3 @@ def run(
         # The reader has ended (`oncekey list | head`). Nothing more is written at the exit, either.
         print_to_nobody()
     return status
-
-
-def _advice(error: Exception) -> str:
-    """What to do about an error that only another command line, or other rights, end."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    from oncekey.errors import StoreError
-
-    if isinstance(error, StoreError):
-        is_wrong = not error.transient and not error.is_mistake
-        return "`oncekey doctor` says what is there" if is_wrong else ""
-    if isinstance(error, ClientError):
-        return _ADVICE.get(error.response["Error"]["Code"], "")
-    return _ADVICE.get(type(error).__name__, "") if isinstance(error, BotoCoreError) else ""

@@ -37,7 +37,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         " status 1 if something is left: run it again. The guide on moving tables has the whole"
         " procedure.",
     )
-    move.add_argument("--from", dest="table", metavar="NAME", help="the old table (as --table)")
+    move.add_argument("--from", dest="old_table", metavar="NAME", help="the old table (as --table)")
     move.add_argument("--to", required=True, metavar="NAME", help="the new table")
     move.add_argument(
         "--even-if",
@@ -59,6 +59,10 @@ def run(options: argparse.Namespace) -> int:
     from oncekey_operator.actions.acting import acting_on
     from oncekey_operator.actions.moving import ACTION, WHOLE, move, whither
 
+    if options.old_table is not None:
+        if options.table is not None:
+            raise UsageError("--from and --table both name the old table: give one of them")
+        options.table = options.old_table
     target = target_of(options)
     source, to = target.table, options.to
     if source == to:
