@@ -14,6 +14,7 @@ from oncekey_local.store import quick_moto
 from tests.support.dynamodb import TABLE, dynamodb_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ITEM: dict[str, Any] = {
@@ -88,7 +89,7 @@ def test_moto_and_botocore_read_each_its_own_description_of_a_service(
     """
     quick_moto.quicken()
     monkeypatch.setattr(quick_moto, "_loaded", {})
-    makers = [create_loader, Loader]
+    makers: list[Callable[[], Loader]] = [create_loader, Loader]
     if not is_moto_first:
         makers.reverse()
     codes = {make: error_codes(make()) for make in makers}
