@@ -97,6 +97,28 @@ def test_each_value_that_the_fingerprint_leaves_out_must_be_named() -> None:
         check(ignored="sent_at")
 
 
+def test_each_value_of_a_large_body_is_changed() -> None:
+    """No value is left out because the body has many, or because it is an empty list or object.
+
+    Red when a fingerprint that ignores the last amount of an order passes.
+    """
+    lines = [{"sku": f"sku-{number}", "amount": number} for number in range(20)]
+    event = api_event(
+        "POST /orders",
+        key="key-of-one-order",
+        body={"lines": lines, "options": [], "address": {}},
+        claims={"tenant_id": "acme"},
+    )
+
+    def selected(request: Any) -> Any:
+        body = json.loads(request.body)
+        return [*body["lines"][:-1], body["lines"][-1]["sku"]]
+
+    handler = answering(tenant=jwt_claim("tenant_id"), fingerprint=selected)
+    with pytest.raises(AssertionError, match=r"value of 'lines\.19\.amount', 'options', 'address'"):
+        assert_idempotent(handler, event)
+
+
 POOL = ThreadPoolExecutor(1)
 
 

@@ -19,7 +19,6 @@ _NOT_CHANGED = {
     *("authorization", "content-length", "content-type", "cookie", "host", HEADER),
     *(FIRST_SENT, "x-amzn-trace-id", "x-forwarded-port", "x-forwarded-proto"),
 }
-_MOST_BODIES = 16
 
 
 def is_http(event: object) -> bool:
@@ -77,10 +76,10 @@ def with_changed_bodies(event: Any) -> Iterator[tuple[str, Any]]:
     try:
         whole = json.loads(text)
     except ValueError:
-        texts = [("", text + "x")]
+        texts: Iterator[tuple[str, str]] = iter([("", text + "x")])
     else:
-        texts = [(path, json.dumps(each)) for path, each in _changed(whole)]
-    for path, each in texts[:_MOST_BODIES]:
+        texts = ((path, json.dumps(each)) for path, each in _changed(whole))
+    for path, each in texts:
         changed = copy.deepcopy(event)
         is_encoded = event.get("isBase64Encoded")
         changed["body"] = base64.b64encode(each.encode()).decode() if is_encoded else each
@@ -89,11 +88,11 @@ def with_changed_bodies(event: Any) -> Iterator[tuple[str, Any]]:
 
 def _changed(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     match value:
-        case dict():
+        case dict() if value:
             for name, member in value.items():
                 for where, each in _changed(member, f"{path}.{name}"):
                     yield where, {**value, name: each}
-        case list():
+        case list() if value:
             for number, member in enumerate(value):
                 for where, each in _changed(member, f"{path}.{number}"):
                     yield where, [*value[:number], each, *value[number + 1 :]]
@@ -104,6 +103,10 @@ def _changed(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         case str():
             for each in _changed_text(value):
                 yield path[1:], each
+        case dict():
+            yield path[1:], {"other": "other"}
+        case list():
+            yield path[1:], ["other"]
         case _:
             yield path[1:], "other"
 
