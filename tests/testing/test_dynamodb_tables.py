@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import threading
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from oncekey import DynamoDBStore, current_operation, idempotent, single_tenant
 from oncekey.errors import ConfigurationError
 from oncekey.testing import api_event, dynamodb_tables, moto_tables
+from oncekey.webhooks import Delivery, GitHubSignature, webhook
 
 EVENT = api_event("POST /payments", key="key-of-one-payment", body={"amount": 1200})
 
@@ -51,6 +53,31 @@ def test_each_use_has_tables_of_its_own() -> None:
             assert {*tables.client.list_tables()["TableNames"]} == named
 
     assert bodies[0] != bodies[1]
+
+
+def test_no_secret_of_an_earlier_use_is_known() -> None:
+    """A secret that a test has put into Secrets Manager is gone with it, like its tables.
+
+    Red when a test accepts a webhook by the secret of the test before it.
+    """
+
+    @webhook(operation="POST /hooks", scheme=GitHubSignature(), tenant=single_tenant())
+    def hook(_delivery: Delivery) -> None:
+        """Nothing is published."""
+
+    def status(secret: str, *, is_there: bool = True) -> int:
+        signature = f"sha256={hmac.digest(secret.encode(), b'{}', 'sha256').hex()}"
+        signed = {"X-Hub-Signature-256": signature, "X-GitHub-Delivery": "delivery-1"}
+        with dynamodb_tables():
+            os.environ["ONCEKEY_WEBHOOK_SECRET_ARN"] = "hook"
+            if is_there:
+                boto3.client("secretsmanager").create_secret(Name="hook", SecretString=secret)
+            answer = hook(api_event("POST /hooks", body="{}", headers=signed), None)
+            return int(answer["statusCode"])
+
+    assert status("secret-of-the-first-test") == 200
+    assert status("secret-of-the-second-test") == 200
+    assert status("secret-of-the-second-test", is_there=False) == 503
 
 
 def test_the_environment_names_the_tables_until_the_end() -> None:

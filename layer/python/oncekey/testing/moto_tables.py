@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from oncekey.errors import ConfigurationError
+from oncekey.store import secrets_manager
 from oncekey.store.dynamodb.client import default_client
 from oncekey.store.dynamodb.store import DynamoDBStore
 from oncekey.store.dynamodb.tables import create_tables
@@ -80,6 +81,9 @@ def dynamodb_tables(*, clock: Clock | None = None) -> Iterator[Tables]:
     except ImportError as error:
         raise ConfigurationError("dynamodb_tables", [_NEEDS_MOTO]) from error
     with ExitStack() as stack:
+        # A sandbox keeps secrets for minutes. The next test has its own, under the same name.
+        secrets_manager.forget()
+        stack.callback(secrets_manager.forget)
         stack.enter_context(patch.dict(os.environ))
         for name in _ELSEWHERE:
             os.environ.pop(name, None)
