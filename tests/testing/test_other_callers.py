@@ -119,6 +119,18 @@ def test_each_value_of_a_large_body_is_changed() -> None:
         assert_idempotent(handler, event)
 
 
+@pytest.mark.parametrize("number", [1e17, -1e300, 2**53, 0.1])
+def test_a_number_is_changed_however_large_it_is(number: float) -> None:
+    """A correct handler passes, though one more is the same number as a double.
+
+    Red when the play sends the same body again, and calls its replay a mistake.
+    """
+    claims = {"tenant_id": "acme"}
+    event = api_event(OPERATION, key="key-of-one-order", body={"n": number}, claims=claims)
+
+    assert "another body" in assert_idempotent(answering(tenant=jwt_claim("tenant_id")), event)
+
+
 POOL = ThreadPoolExecutor(1)
 
 

@@ -99,7 +99,8 @@ def _changed(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         case bool():
             yield path[1:], not value
         case int() | float():
-            yield path[1:], value + 1
+            # One more than a large double is the same double.
+            yield path[1:], value + 1 if value + 1 != value else value / 2
         case str():
             for each in _changed_text(value):
                 yield path[1:], each
