@@ -131,6 +131,15 @@ def test_a_number_is_changed_however_large_it_is(number: float) -> None:
     assert "another body" in assert_idempotent(answering(tenant=jwt_claim("tenant_id")), event)
 
 
+def test_a_drawn_key_is_as_long_as_the_given_one() -> None:
+    """A handler that demands long keys is checked, if the event's key is long enough."""
+    handler = answering(tenant=jwt_claim("tenant_id"), min_key_length=64)
+    claims = {"tenant_id": "acme"}
+    event = api_event(OPERATION, key="k" * 64, body=BODY, claims=claims)
+
+    assert "another key" in assert_idempotent(handler, event)
+
+
 POOL = ThreadPoolExecutor(1)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.clock import SystemClock
 from oncekey.record.record import Status
+from oncekey.settings import MAX_KEY_LENGTH
 from oncekey.testing.checking import altered_events
 from oncekey.testing.checking.stage import Stage
 from oncekey.testing.crash_points import CrashPoint
@@ -62,7 +63,10 @@ class Subject(Value, kw_only=True):
         """The event, in an HTTP request under a fresh key."""
         if not self.is_http:
             return copy.deepcopy(self.event)
-        return altered_events.with_key(self.event, SystemClock().new_operation_id())
+        # An operation may demand longer keys than a UUID, and the event's own is long enough.
+        length = min(len(altered_events.key_of(self.event)), MAX_KEY_LENGTH)
+        drawn = SystemClock().new_operation_id().ljust(length, "-")
+        return altered_events.with_key(self.event, drawn)
 
 
 class First(Value, kw_only=True):
