@@ -272,6 +272,11 @@ def test_an_id_in_a_header_is_one_word(value: str | None) -> None:
     assert problem_of(hook.post(event_with(headers, body))) == (400, "event-invalid", False)
 
 
+def _asserts_a_version(delivery: Delivery) -> Publish:
+    assert delivery.json().get("api_version") == "of another release"
+    return Publish(TOPIC, delivery.json())
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -282,6 +287,8 @@ def test_an_id_in_a_header_is_one_word(value: str | None) -> None:
         lambda delivery: int("nine"),
         lambda delivery: next(each for each in delivery.json() if each == "items"),
         lambda delivery: Publish(TOPIC, str(Decimal("nine euros"))),
+        lambda delivery: Publish(TOPIC, str(Decimal("9e999999") * 100)),
+        _asserts_a_version,
         lambda delivery: Publish(TOPIC, datetime.fromtimestamp(10**20, UTC).isoformat()),
         lambda delivery: Publish(TOPIC, datetime.fromtimestamp(10**18, UTC).isoformat()),
     ],

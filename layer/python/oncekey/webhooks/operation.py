@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from decimal import InvalidOperation
+from decimal import DecimalException
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,15 +58,16 @@ _ATTRIBUTE = "__oncekey_webhook__"
 ANSWER_WITHIN_MS = 4_000
 _MOST_FAILURES = 3
 # The exceptions that an author's function raises for an event of an unexpected form. The last two
-# are for an amount that is not a decimal number and a time beyond the calendar.
+# are for an amount that is no decimal number, or too large a one, and a time beyond the calendar.
 _UNEXPECTED = (
     LookupError,
     StopIteration,
     TypeError,
     AttributeError,
     ValueError,
+    AssertionError,
     RecursionError,
-    InvalidOperation,
+    DecimalException,
     OverflowError,
 )
 
