@@ -136,6 +136,54 @@ class Hasty(MemoryStore):
         return super().commit(replace(commit, messages=()))
 
 
+class Partial(MemoryStore):
+    """Keeps no request of an operation that is completed without its client."""
+
+    def read(self, pk: str) -> Any:
+        """As a table without a column for it."""
+        record = super().read(pk)
+        return None if record is None else replace(record, request=None)
+
+
+class Inline(MemoryStore):
+    """Keeps an answer only if it is text, as a small one is."""
+
+    def write(self, transition: Any) -> Any:
+        """As a column that takes nothing else."""
+        reply, record = super().write(transition), self.records[transition.pk]
+        if not isinstance(record.response, str):
+            self.records[transition.pk] = replace(record, response=None)
+        return reply
+
+
+class Stale(MemoryStore):
+    """Reads from a replica that has the first state of each record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._replica: dict[str, Any] = {}
+
+    def read(self, pk: str) -> Any:
+        """As a read that is not consistent."""
+        return self._replica.setdefault(pk, super().read(pk))
+
+
+class OnePage(MemoryStore):
+    """Lists the first due records of a shard, and no others."""
+
+    def due(self, shard: str, until_ms: int, *, after: Any = None) -> Any:
+        """As if the first page were the last."""
+        return replace(super().due(shard, until_ms, after=after), after=None)
+
+
+class Narrow(MemoryStore):
+    """Cuts off what its column does not hold."""
+
+    def save(self, blob: Any) -> None:
+        """As a text of 64 KB at most."""
+        super().save(replace(blob, data=blob.data[:65_535]))
+
+
 class CheckThenAct(MemoryStore):
     """Checks the condition of a commit, and applies its writes later. All threads check first."""
 
@@ -169,6 +217,11 @@ class CheckThenAct(MemoryStore):
         (Uncounted(), StoreContract.test_a_commit_is_applied_whole_and_once),
         (Uncounted(), StoreContract.test_a_refused_commit_writes_nothing),
         (Unindexed(), StoreContract.test_open_records_are_found_when_they_are_due),
+        (Partial(), StoreContract.test_a_reserved_record_is_read_as_it_was_written),
+        (Inline(), StoreContract.test_an_answer_is_recorded_in_each_of_its_forms),
+        (Stale(), StoreContract.test_a_read_shows_the_last_write),
+        (Narrow(), StoreContract.test_saved_bytes_are_fetched),
+        (OnePage(), StoreContract.test_all_due_records_are_found_page_by_page),
     ],
     ids=lambda each: getattr(each, "__name__", type(each).__name__),
 )

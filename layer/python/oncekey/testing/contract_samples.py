@@ -12,6 +12,7 @@ from oncekey.record.message import Message
 from oncekey.record.policy import Encoding, Policy
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
+from oncekey.record.stored_answer import NotKept, Place, StoredRef
 from oncekey.record.transitions import (
     Begin,
     ClearStep,
@@ -44,6 +45,8 @@ from oncekey.value import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from oncekey.record.stored_answer import StoredAnswer
+
 PK = "v1#contract"
 NOW_MS = 1_700_000_000_000
 ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -67,6 +70,14 @@ RECORD = Record(
     lease_until_ms=NOW_MS + 30_000,
     due=DUE,
     policy=Policy(encoding=Encoding.HTTP, retention_s=86_400),
+)
+# An answer in its record, as text and compressed; outside it; and one that is not stored at all.
+ANSWERS: tuple[StoredAnswer, ...] = (
+    '{"statusCode":201,"body":"zwölf €"}',
+    bytes(range(256)),
+    StoredRef(place=Place.ITEM, name=f"{PK}#owner-1", digest="d"),
+    StoredRef(place=Place.OBJECT, name="answers/owner-1", digest="d"),
+    NotKept("answer-not-storable"),
 )
 SEEN = Seen(owner="owner-1", rev=1)
 LEASE = Lease(owner="owner-9", until_ms=NOW_MS + 40_000, due=DUE, effects=Effects.RECORDED)
@@ -149,6 +160,47 @@ def records() -> Iterator[Record]:
         )
     for status in (Status.PENDING, Status.FAILED_RETRYABLE):
         yield replace(RECORD, status=status, attempt=2, effects=Effects.RECORDED)
+
+
+def whole_records() -> Iterator[Record]:
+    """Records with a value in every field, and with each form of an answer and of a request."""
+    now_s = NOW_MS // 1000
+    whole = replace(
+        RECORD,
+        key="a key: 'quoted', \\ 12",
+        principal="arn:aws:iam::1:user/Zoë",
+        attempt=2,
+        effects=Effects.RECORDED,
+        completed_at_ms=NOW_MS,
+        response_version=2,
+        reconcile_attempts=3,
+        last_error="lease-expired",
+        escalated_at_ms=NOW_MS,
+        request_digest="digest",
+        policy=Policy(
+            encoding=Encoding.RESULT,
+            retention_s=3_600,
+            gone_for_s=60,
+            response_version=2,
+            preset="stripe",
+            is_queued=True,
+            grace_ms=1,
+        ),
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    )
+    for request, answer in itertools.product(('{"body":"é"}', b"\x00\xff"), ANSWERS):
+        step = replace(CHARGED, result=answer, is_final=True)
+        steps = Steps(finished=(replace(FINISHED, result=None), step))
+        yield replace(
+            whole,
+            status=Status.COMPLETED,
+            steps=steps,
+            response=answer,
+            request=request,
+            expires_at_s=now_s + 60,
+        )
+        yield replace(whole, status=Status.UNKNOWN, steps=steps.starting(STARTED), request=request)
+    yield replace(whole, policy=None)
 
 
 def count(*, limit: int) -> Count:

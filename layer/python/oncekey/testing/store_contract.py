@@ -14,26 +14,29 @@ from oncekey.engine.store_state import state_of
 from oncekey.record.commit import Commit, ConditionsFailed
 from oncekey.record.counter import Counter
 from oncekey.record.pause import Pause, PauseScope
-from oncekey.record.record import Due, Status
+from oncekey.record.record import Due, Effects, Status
 from oncekey.record.rules import permitted
-from oncekey.record.stored_answer import Blob, Place, StoredRef
-from oncekey.record.transitions import (
-    Complete,
-    Reserve,
-)
+from oncekey.record.stored_answer import LARGEST_COMPANION_BYTES, Blob, Place, StoredRef
+from oncekey.record.transitions import Complete, FinishStep, Reserve, StartStep
+from oncekey.store.due_index import MOST_ON_PAGE
 from oncekey.store.store import Refused, Written
 from oncekey.testing.contract_samples import (
+    ANSWERS,
+    CHARGED,
+    DUE,
     ENDING,
     KNOWN,
     NOW_MS,
     PK,
     RECORD,
     SEEN,
+    STARTED,
     count,
     fresh_token,
     message,
     records,
     transitions,
+    whole_records,
 )
 from oncekey.testing.memory import MemoryStore
 from oncekey.value import replace
@@ -123,11 +126,38 @@ class StoreContract:
 
     def test_a_reserved_record_is_read_as_it_was_written(self, store: Store) -> None:
         """Every field of every record survives."""
-        for number, record in enumerate(records()):
+        for number, record in enumerate(itertools.chain(records(), whole_records())):
             written = replace(record, pk=f"{PK}-{number}")
 
             assert store.write(Reserve(record=written, now_ms=NOW_MS)) == Written()
             assert store.read(written.pk) == written
+
+    def test_an_answer_is_recorded_in_each_of_its_forms(self, store: Store) -> None:
+        """A large answer or result is a reference, and one that is lost says so."""
+        reference = MemoryStore()
+        for number, answer in enumerate(ANSWERS):
+            pk = f"{PK}-{number}"
+            step = replace(CHARGED, result=answer, is_final=True)
+            ending = replace(ENDING, response=answer, response_version=2)
+            for each in (
+                Reserve(record=replace(RECORD, pk=pk, effects=Effects.RECORDED), now_ms=NOW_MS),
+                FinishStep(pk=pk, owner="owner-1", step=step, mark=None),
+                Complete(pk=pk, owner="owner-1", ending=ending),
+            ):
+                assert store.write(each) == reference.write(each) == Written(), answer
+                assert store.read(pk) == reference.read(pk), answer
+
+    def test_a_read_shows_the_last_write(self, store: Store) -> None:
+        """A read is consistent, however soon it comes after a write."""
+        reference = MemoryStore()
+        for each in (
+            Reserve(record=replace(RECORD, effects=Effects.RECORDED), now_ms=NOW_MS),
+            StartStep(pk=PK, owner="owner-1", step=STARTED),
+            FinishStep(pk=PK, owner="owner-1", step=CHARGED, mark=STARTED.mark),
+            Complete(pk=PK, owner="owner-1", ending=ENDING),
+        ):
+            assert store.write(each) == reference.write(each) == Written()
+            assert store.read(PK) == reference.read(PK)
 
     def test_a_refusal_shows_the_record_and_writes_nothing(self, store: Store) -> None:
         """The second reserve of a key gets the record of the first, in the same call."""
@@ -287,7 +317,7 @@ class StoreContract:
         places = [Place.ITEM, *([Place.OBJECT] if store.has_bucket else [])]
         for place in places:
             at = StoredRef(place=place, name=f"{PK}#owner-1", digest="d")
-            for data in (b"first", bytes(range(256))):
+            for data in (b"first", bytes(range(256)), bytes(LARGEST_COMPANION_BYTES)):
                 store.save(Blob(at=at, data=data, expires_at_s=0))
 
                 assert store.fetch(at) == data
@@ -309,6 +339,23 @@ class StoreContract:
         assert store.put_off(f"{PK}-2", due_by_ms=NOW_MS + 2, to_ms=NOW_MS + 8) is None
         assert store.due("5", NOW_MS + 9).keys == (f"{PK}-3", f"{PK}-2")
         assert [store.most_due_shards(number) for number in (4, 16, 8)] == [4, 16, 16]
+
+    def test_all_due_records_are_found_page_by_page(self, store: Any) -> None:
+        """Records beyond the first page are found with `after`, each once."""
+        if not hasattr(store, "due"):
+            pytest.skip("the store finds no due records")
+        written = [f"{PK}-{number}" for number in range(MOST_ON_PAGE + 1)]
+        for pk in written:
+            # Many are due in the same millisecond.
+            store.write(Reserve(record=replace(RECORD, pk=pk), now_ms=NOW_MS))
+
+        found: list[str] = []
+        page = store.due(DUE.shard, DUE.at_ms)
+        while page.after is not None and len(found) <= len(written):
+            found += page.keys
+            page = store.due(DUE.shard, DUE.at_ms, after=page.after)
+
+        assert sorted([*found, *page.keys]) == sorted(written)
 
 
 def _reserve(pk: str, owner: str) -> Reserve:
