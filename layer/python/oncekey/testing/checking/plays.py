@@ -51,9 +51,8 @@ class Plays(Value):
         if subject.is_http:
             yield "another key", self.another_key
             yield "changed headers", self.changed_headers
-        bodies = self._other_bodies()
-        if bodies:
-            yield "another body", partial(self.another_body, bodies)
+        if any(True for _ in self._other_bodies()):
+            yield "another body", self.another_body
         others = self._other_tenants()
         if others:
             yield "another tenant", partial(self.another_tenant, others)
@@ -98,14 +97,14 @@ class Plays(Value):
             blamed = mistakes.tenant_from_header if is_tenant else mistakes.key_from_header
             raise Broken("key and tenant are not the client's to choose", seen, blamed(name))
 
-    def another_body(self, bodies: Sequence[tuple[str, Any]]) -> None:
-        """The client uses the key again for other requests, each with the path of what differs."""
+    def another_body(self) -> None:
+        """The client uses the key again for other requests."""
         promise = "the same key with another body is refused, and has no effect"
         stage, event = self.subject.stage(), self.subject.request()
         to_the_end(stage, event)
         ignored: dict[str, None] = {}
         is_refused = False
-        for path, each in bodies:
+        for path, each in self._other_bodies():
             sent = stage.send(self._keyed_as(event, each))
             if sent.process.reserved:
                 is_tenant = sent.process.reserved[0].tenant != self.first.record.tenant
@@ -218,12 +217,12 @@ class Plays(Value):
     def _is_ignored(self, path: str) -> bool:
         return any(f"{path}.".startswith(f"{each}.") for each in self.subject.ignored)
 
-    def _other_bodies(self) -> list[tuple[str, Any]]:
+    def _other_bodies(self) -> Iterator[tuple[str, Any]]:
+        """Other requests, each with the path of what differs; one at a time, as there are many."""
         if self.subject.other_body is not None:
-            return [("", self.subject.other_body)]
-        if not self.subject.is_http:
-            return []
-        return list(altered_events.with_changed_bodies(self.subject.event))
+            yield "", self.subject.other_body
+        elif self.subject.is_http:
+            yield from altered_events.with_changed_bodies(self.subject.event)
 
     def _keyed_as(self, event: Any, other: Any) -> Any:
         if not self.subject.is_http:
