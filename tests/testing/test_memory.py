@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey.record.record import Due
 from oncekey.record.rules import applied
 from oncekey.record.transitions import Complete, Ending, Reserve
 from oncekey.store.store import Refused, Written
@@ -49,6 +50,28 @@ def test_a_refused_write_changes_nothing_and_shows_what_stands_in_its_way() -> N
     store.write(RESERVE)
     assert store.write(RESERVE) == Refused(FRESH)
     assert store.records == {FRESH.pk: FRESH}
+
+
+def test_what_is_due_is_found_while_others_write() -> None:
+    """A reconciler in one thread looks while handlers in others reserve new keys.
+
+    Red when `due` goes through the records that others add to.
+    """
+    store = MemoryStore()
+
+    class Seen:
+        """A record, at the moment at which `due` looks at it: another thread writes."""
+
+        pk = "a"
+
+        @property
+        def due(self) -> Due:
+            assert store.write(RESERVE) == Written()
+            return Due(shard="0", at_ms=1)
+
+    seen: Any = Seen()
+    store.records["a"] = seen
+    assert store.due("0", 1).keys == ("a",)
 
 
 def test_stores_share_nothing() -> None:

@@ -149,9 +149,11 @@ class MemoryStore:
 
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
         """See `oncekey.store.due_index.OpenRecords.due`."""
+        with self._lock:
+            records = tuple(self.records.values())
         entries = sorted(
             (due.at_ms, record.pk)
-            for record in self.records.values()
+            for record in records
             if (due := record.due) is not None and due.shard == shard and due.at_ms <= until_ms
         )
         entries = [entry for entry in entries if after is None or entry > after]

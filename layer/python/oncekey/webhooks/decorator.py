@@ -51,7 +51,8 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     A repeat gets a 200 as well, even with another body, and publishes nothing. An ignored event
     leaves no record. A wrong signature gets a 400, and so does a signed event that the function
     cannot read: the sender then keeps the event and shows it. While the store is down, the sender
-    gets a 503 and sends the event again. No request of a sender can make the handler raise.
+    gets a 503 and sends the event again. No request of a sender makes the layer raise; an error of
+    the function that is no question of the event's form is raised, and nothing is recorded.
 
     With ONCEKEY_DISABLED, the signature is still checked, and nothing is written.
 

@@ -102,7 +102,9 @@ class WebhookOperation:
     def answer(
         self, function: Callable[[Delivery], Publish | None], event: Any, context: Any
     ) -> Answer:
-        """Answer `event`. No request of a sender can make it raise.
+        """Answer `event`. No request of a sender makes the layer raise.
+
+        What `function` raises that is no question of the event's form is raised.
 
         Raises:
             ConfigurationError: there is no secret, table or outbox.
