@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 
+from oncekey_local.processes import Child, clean_environment
 from tests.support.dev_service import ROOT, Meeting, is_alive, running, send, watched
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.proof
 
@@ -167,3 +173,74 @@ def test_orphan_does_not_start() -> None:
         timeout=60,
     )
     assert ended.returncode == 1
+
+
+STARTS_ANOTHER = """
+import os, subprocess, sys
+
+other = subprocess.Popen(
+    [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session={leaves_group}
+)
+print(other.pid, flush=True)
+os._exit(3)
+"""
+
+
+def _after_its_end(folder: Path, *, leaves_group: bool) -> tuple[int, int]:
+    """The status of a child that starts another process and ends, and that process's id."""
+    (folder / "starts_another.py").write_text(STARTS_ANOTHER.format(leaves_group=leaves_group))
+    lines: list[str] = []
+
+    async def waited() -> int:
+        child = await Child.start(
+            label="child",
+            module="starts_another",
+            environment=clean_environment() | {"PYTHONPATH": str(folder)},
+            on_line=lines.append,
+        )
+        async with asyncio.timeout(60):
+            return await child.wait()
+
+    status = asyncio.run(waited())
+    return status, int(lines[0])
+
+
+def test_what_an_ended_child_has_started_ends_with_it(tmp_path: Path) -> None:
+    """A process that ends takes with it what it has started, as a sandbox of Lambda does."""
+    status, other = _after_its_end(tmp_path, leaves_group=False)
+
+    assert status == 3
+    until = time.monotonic() + 60
+    while is_alive(other):
+        assert time.monotonic() < until
+
+
+def test_the_end_of_a_child_is_seen_while_another_process_holds_its_output(tmp_path: Path) -> None:
+    """A process's end is seen also if one that it has started lives on and holds its output.
+
+    Otherwise its request and Ctrl-C wait for that other process.
+    """
+    status, other = _after_its_end(tmp_path, leaves_group=True)
+
+    assert status == 3
+    os.kill(other, signal.SIGKILL)
+
+
+def test_output_without_a_line_s_end_is_forwarded_in_parts(tmp_path: Path) -> None:
+    """A function that prints without end and without a new line does not fill the memory."""
+    whole = 3_000_000
+    (tmp_path / "prints.py").write_text(f"print('x' * {whole}, end='')")
+    lines: list[str] = []
+
+    async def waited() -> int:
+        child = await Child.start(
+            label="child",
+            module="prints",
+            environment=clean_environment() | {"PYTHONPATH": str(tmp_path)},
+            on_line=lines.append,
+        )
+        return await child.wait()
+
+    assert asyncio.run(waited()) == 0
+    assert "".join(lines) == "x" * whole
+    assert max(map(len, lines)) < 1_000_000

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from oncekey_local.log import log
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
     from collections.abc import Callable, Mapping
 
 LOOPBACK = "127.0.0.1"
@@ -31,6 +30,9 @@ _INHERITED = (
 # The runtime client puts 600 characters about AWS's updates of the runtime before each error at the
 # import of a handler. Here nobody updates it.
 _ABOUT_RUNTIME_UPDATES = "LAMBDA_WARNING: Unhandled exception."
+_STANDARD_OUTPUT = 1
+# As Lambda, which cuts a longer line: output without the end of a line must not fill the memory.
+_LONGEST_LINE_BYTES = 256 * 1024
 
 
 def clean_environment() -> dict[str, str]:
@@ -54,12 +56,10 @@ class Child:
     Its standard output and standard error go to standard error, with a label.
     """
 
-    def __init__(self, process: Process, label: str, on_line: Callable[[str], None] | None) -> None:
-        self.pid = process.pid
-        self.label = label
-        self._process = process
-        self._on_line = on_line
-        self._output = asyncio.create_task(self._forward_output())
+    def __init__(self, transport: asyncio.SubprocessTransport, life: _Life) -> None:
+        self.pid = transport.get_pid()
+        self._transport = transport
+        self._life = life
 
     @classmethod
     async def start(
@@ -75,7 +75,8 @@ class Child:
 
         `on_line` sees each line of its output.
         """
-        process = await asyncio.create_subprocess_exec(
+        transport, life = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Life(label, on_line),
             sys.executable,
             "-m",
             "oncekey_local.child",
@@ -88,30 +89,63 @@ class Child:
             env=environment,
             start_new_session=True,  # a terminal's Ctrl-C reaches only us
         )
-        return cls(process, label, on_line)
+        return cls(transport, life)
 
     async def wait(self) -> int:
         """Returns the status, negative for a signal, when process and output have ended."""
-        status = await self._process.wait()
+        await self._life.ended.wait()
         # A descendant that left the process group may hold the pipe open for ever: do not wait for
         # that.
-        await asyncio.wait([self._output], timeout=1)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await self._life.silent.wait()
+        self._transport.close()
+        status = self._transport.get_returncode()
+        assert status is not None
         return status
 
     def kill(self) -> None:
         """Sends SIGKILL to the process and its children. It has ended when `wait` returns."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+        if self._transport.get_returncode() is None:
+            _kill_group(self.pid)
 
-    async def _forward_output(self) -> None:
-        assert self._process.stdout is not None
-        rest = b""
-        while chunk := await self._process.stdout.read(65536):
-            *lines, rest = (rest + chunk).split(b"\n")
-            self._forward(lines)
-        if rest:
-            self._forward([rest])
+
+class _Life(asyncio.SubprocessProtocol):
+    """What happens to a process. Its end is seen whoever else holds its output.
+
+    `ended`: the process is gone. `silent`: nobody can write to its output any more.
+    """
+
+    def __init__(self, label: str, on_line: Callable[[str], None] | None) -> None:
+        self.ended = asyncio.Event()
+        self.silent = asyncio.Event()
+        self._label = label
+        self._on_line = on_line
+        self._pid = 0
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self._pid = transport.get_pid()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 - there is one
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) >= _LONGEST_LINE_BYTES:
+            lines, self._rest = [*lines, self._rest], b""
+        self._forward(lines)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
+        if fd != _STANDARD_OUTPUT:
+            return
+        if self._rest:
+            self._forward([self._rest])
+            self._rest = b""
+        self.silent.set()
+
+    def process_exited(self) -> None:
+        # As in Lambda, whatever it has started ends with it.
+        _kill_group(self._pid)
+        self.ended.set()
 
     def _forward(self, lines: list[bytes]) -> None:
         # Lambda's runtime client writes one log entry a line, with carriage returns and hard spaces
@@ -120,9 +154,15 @@ class Child:
             text = line.decode("utf-8", "backslashreplace").replace("\N{NO-BREAK SPACE}", " ")
             if _ABOUT_RUNTIME_UPDATES in text:
                 continue
-            log(f"[{self.label} {self.pid}] {text}")
+            log(f"[{self._label} {self._pid}] {text}")
             if self._on_line:
                 self._on_line(text)
+
+
+def _kill_group(pid: int) -> None:
+    # macOS refuses it for a group of which only ended processes are left.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def listening_socket(port: int, *, purpose: str) -> socket.socket:
