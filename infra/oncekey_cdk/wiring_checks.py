@@ -10,6 +10,7 @@ import json
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from oncekey.settings import DUE_SHARDS
 from oncekey.store.dynamodb.schema import (
     DUE_INDEX,
     DUE_PARTITION_KEY,
@@ -77,6 +78,8 @@ def _of_table(app: Templates, table: Resource) -> Iterator[Fault]:
                     " stay so forever and nobody is told: create a Reconciler(table=...)"
                 ),
             )
+        for fault in _shard_faults(app, table, users):
+            yield table, "Reconciler", fault
     if _users(app, table, "ONCEKEY_OUTBOX_TABLE"):
         for fault in _outbox_schema_faults(table):
             yield table, "TableSchema", fault
@@ -162,12 +165,34 @@ def _outbox_schema_faults(table: Resource) -> Iterator[str]:
         yield "its TTL would delete messages that are not sent yet"
 
 
-def _is_reconciled(app: Templates, table: Resource) -> bool:
+def _is_reconciled(app: Templates, table: Resource, role: Resource | None = None) -> bool:
+    """Whether any role, or this one, may query the due records of a table."""
     return any(
         "dynamodb:Query" in _allowed(statement, "dynamodb:Query")
         and _reaches(app, policy, statement, table)
+        and (role is None or _is_of(app, policy, role))
         for policy, statement in _statements(app)
     )
+
+
+def _shard_faults(app: Templates, table: Resource, users: list[Resource]) -> Iterator[str]:
+    """The fault of functions that use more shards than any reconciler of the table reads."""
+    shards = {one: number(one.variables.get("ONCEKEY_DUE_SHARDS"), DUE_SHARDS) for one in users}
+    read = [
+        shards[one]
+        for one in users
+        if (role := _role_of(app, one)) is not None and _is_reconciled(app, table, role)
+    ]
+    if not read or None in read:
+        return
+    most = max(DUE_SHARDS, *(one for one in read if one is not None))
+    for function, used in shards.items():
+        if used is not None and used > most:
+            yield (
+                f"{function.name} has ONCEKEY_DUE_SHARDS {used}, and its reconciler reads {most}:"
+                " records in the others are never found, so unknown and half-done operations stay"
+                " so forever. Give the reconciler the same number (environment=)"
+            )
 
 
 def _statements(app: Templates) -> Iterator[tuple[Resource, dict[str, Any]]]:
