@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,28 @@ def test_an_item_that_cannot_be_read_hides_no_other(
 
     assert service.json("list", *how)["status"] == "pending"
     assert f"left out: {pk}: the stored record cannot be read" in service.err
+
+
+@pytest.mark.parametrize("name", ["created_at", "expires_at", "due_at", "lease_until"])
+def test_a_time_that_no_calendar_has_is_shown_as_its_number(service: Operating, name: str) -> None:
+    """A damaged record whose time is no date hides no other, and can be looked at.
+
+    Red when one time beyond the year 9999 ends the command with a traceback.
+    """
+    open_one = {"status": Status.PENDING, "lease_until_ms": None}
+    keep(service, **open_one, due=Due(shard="0", at_ms=NOW_MS + 1))
+    damaged = record(pk=f"v1#{'D' * 43}", due=Due(shard="0", at_ms=NOW_MS), status=Status.UNKNOWN)
+    beyond = "999999999999000"
+    number = beyond.removesuffix("000") if name == "expires_at" else beyond
+    item = {**attribute_values(damaged), name: {"N": number}}
+    service.client.put_item(TableName=TABLE, Item=item)
+
+    assert service.run("list", "--json") == 0
+    listed = [json.loads(line) for line in service.out.splitlines()]
+    assert {each["status"] for each in listed} == {"pending", "unknown"}
+    assert f"{beyond} ms" in {each.get(name) for each in listed}
+    assert service.run("show", reference_to(damaged)) == 0
+    assert f"{beyond} ms" in service.out
 
 
 def test_a_tenant_is_not_erased_as_long_as_an_item_cannot_be_read(service: Operating) -> None:

@@ -63,15 +63,29 @@ def print_to_nobody() -> None:
 
 
 def iso(at_ms: int) -> str:
-    """A time as UTC, to the millisecond, for programs."""
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    """A time as UTC, to the millisecond, for programs.
+
+    A time that no calendar has, such as one beyond the year 9999, is its number: `... ms`.
+    """
+    at = _utc(at_ms)
+    if at is None:
+        return f"{at_ms} ms"
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def when(at_ms: int, now_ms: int) -> str:
     """A time for people: UTC, and how far from now."""
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({relative(at_ms, now_ms)})"
+    at = _utc(at_ms)
+    told = iso(at_ms) if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{told} ({relative(at_ms, now_ms)})"
+
+
+def _utc(at_ms: int) -> datetime | None:
+    """The time; None if it is none. One damaged item must not hide all others."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def relative(at_ms: int, now_ms: int) -> str:
