@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,11 @@ _GLIBC_OF_2014 = 17
 # Lambda's limit for a function and all its layers, unzipped.
 # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 _MAX_MB = 250
+# A line of a requirements file that names another one, relative to the folder of the first.
+# https://pip.pypa.io/en/stable/reference/requirements-file-format/
+_NAMES_FILE = re.compile(
+    r"^\s*(?:-[rc]\s*=?|--(?:requirement|constraint)[\s=])\s*(\S+)", re.MULTILINE
+)
 _UNWANTED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
@@ -41,8 +47,9 @@ def code_with_requirements(
 ) -> lambda_.Code:
     """`package` and the wheels of `requirements`, for this runtime, as a layer holds them.
 
-    pip fetches them when the app is synthesised. If neither the requirements file nor the library
-    has changed, the copy in `cdk.out` is used. A changed comment counts as a change.
+    pip fetches them when the app is synthesised. If neither the requirements file, nor a file that
+    it names (`-r`, `-c`), nor the library has changed, the copy in `cdk.out` is used. A changed
+    comment counts as a change.
 
     Raises:
         RuntimeError: pip cannot fetch a wheel for this runtime, a hash differs from the file's, or
@@ -73,7 +80,8 @@ class _Made:
     def inputs_digest(self) -> str:
         """Of all that decides what is in the layer."""
         whole = hashlib.sha256(f"{self._python}\n{self._platforms}\n".encode())
-        whole.update(self._requirements.read_bytes())
+        for file in _with_named(self._requirements):
+            whole.update(file.read_bytes())
         for name, content in _sources(self._package):
             whole.update(f"\n{name}\0{hashlib.sha256(content).hexdigest()}".encode())
         return whole.hexdigest()
@@ -125,6 +133,23 @@ def platforms(python: str, architecture: str) -> list[str]:
     newest = _GLIBC_OF_AL2023 if minor >= _FIRST_ON_AL2023 else _GLIBC_OF_AL2
     versions = range(newest, _GLIBC_OF_2014 - 1, -1)
     return [*(f"manylinux_2_{version}_{processor}" for version in versions), oldest]
+
+
+def _with_named(requirements: Path) -> list[Path]:
+    """A requirements file and all others that it names, directly or not.
+
+    One that is missing is left to pip, which says so.
+    """
+    found: list[Path] = []
+    open_files = [requirements]
+    while open_files:
+        file = open_files.pop(0)
+        if file in found or not file.is_file():
+            continue
+        found.append(file)
+        named = _NAMES_FILE.findall(file.read_text("utf-8", "replace"))
+        open_files += [(file.parent / name).resolve() for name in named]
+    return found
 
 
 def copy_package(package: Path, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -135,6 +136,32 @@ def test_a_package_with_another_hash_is_refused(wheels: Path) -> None:
 
     with pytest.raises(RuntimeError, match="DO NOT MATCH THE HASHES"):
         _synthesised(wheels, file, runtime=lambda_.Runtime.PYTHON_3_13, architecture="arm64")
+
+
+@pytest.mark.parametrize("names", ["-r{}", "--requirement={}", "  -c {}  # pinned"])
+def test_a_change_of_a_file_that_the_requirements_name_makes_a_new_layer(
+    wheels: Path, names: str
+) -> None:
+    """A file that the requirements file names, also through another one, counts as part of it.
+
+    Red when a changed version there is not deployed: the layer of the last synthesis is used.
+    """
+    (wheels.parent / "more").mkdir()
+    between, last = wheels.parent / "more/base.txt", wheels.parent / "more/last.txt"
+    between.write_text(names.format("last.txt") + "\n", "utf-8")
+    file = _file(wheels, "plain", names.format("more/base.txt"))
+
+    def layer(version: str) -> str:
+        last.write_text(version + "\n", "utf-8")
+        python = _synthesised(
+            wheels, file, runtime=lambda_.Runtime.PYTHON_3_12, architecture="x86_64"
+        )
+        return python.parent.name
+
+    first = layer("plain==1.0")
+    shutil.rmtree(wheels.parent / "cdk.out")
+
+    assert layer("plain<2.0") != first
 
 
 def test_a_missing_file_is_told_before_anything_is_made(tmp_path: Path) -> None:
