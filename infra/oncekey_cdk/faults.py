@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import Duration, Token
 
 from oncekey.misuse import nearest
-from oncekey_local.description.functions import METHODS
+from oncekey_local.description.functions import METHODS, template_faults
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -102,4 +102,5 @@ def refuse_route(
         faults.append("with cors=, the API answers OPTIONS itself: a preflight has no token")
     if not path.startswith("/"):
         faults.append(f"path {path!r} must begin with a slash")
+    faults += [f"path {path!r}: {fault}" for fault in template_faults(path)]
     refuse(faults, scope=api, construct_id=f"{method} {path}", kind=type(api).__name__)

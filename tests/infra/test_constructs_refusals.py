@@ -251,10 +251,11 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
     "route": (
         lambda stack: IdempotentHttpApi(
             stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
-        ).add_route(_function(stack), "FETCH", "payments"),
+        ).add_route(_function(stack), "FETCH", "payments/{id"),
         [
-            "IdempotentHttpApi 'Stack/Api/FETCH payments' is wrong: method 'FETCH'",
-            "path 'payments' must begin with a slash",
+            "IdempotentHttpApi 'Stack/Api/FETCH payments/{id' is wrong: method 'FETCH'",
+            "path 'payments/{id' must begin with a slash",
+            "path 'payments/{id': a parameter is a whole segment",
         ],
     ),
     "reconciler": (

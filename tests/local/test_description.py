@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
@@ -74,6 +75,36 @@ def test_all_faults_are_reported_at_once() -> None:
         "route 'get pay': the path must begin with a slash",
     ):
         assert fault in message
+
+
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("/orders/{order_id", "is a whole segment"),
+        ("/orders/order_id}", "is a whole segment"),
+        ("/orders/{}", "is a whole segment"),
+        ("/orders/no-{order_id}", "is a whole segment"),
+        ("/{all+}/orders", "is the last segment"),
+        ("/orders/{id}/items/{id}", "'id' is there twice"),
+    ],
+)
+def test_a_path_that_api_gateway_refuses_is_refused(path: str, fault: str) -> None:
+    """A template that no API can have is refused before a deployment fails in the middle."""
+    with pytest.raises(ValueError, match=f"route 'POST {re.escape(path)}': .*{fault}"):
+        Service(
+            name="pay",
+            functions=(_function(routes=(Route(method="POST", path=path),)),),
+            tables=(TABLE,),
+        )
+
+
+@pytest.mark.parametrize("path", ["/", "/orders/{order-id}", "/{all+}", "/a/{b}/c/{d+}", "/a:b"])
+def test_a_path_that_api_gateway_takes_is_accepted(path: str) -> None:
+    """Parameters are whole segments, and one that takes all the rest is the last."""
+    route = Route(method="POST", path=path)
+    service = Service(name="pay", functions=(_function(routes=(route,)),), tables=(TABLE,))
+
+    assert service.functions[0].routes == (route,)
 
 
 def test_the_layers_tables_have_the_layers_schema() -> None:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
-from oncekey_local.description.functions import METHODS
+from oncekey_local.description.functions import METHODS, template_faults
 from oncekey_local.description.resources import (
     BucketName,
     QueueUrl,
@@ -280,6 +280,7 @@ def _routes(service: Service) -> Iterator[str]:
                 yield f"route {route.key!r}: the method is one of {', '.join(METHODS)}"
             if not route.path.startswith("/"):
                 yield f"route {route.key!r}: the path must begin with a slash"
+            yield from (f"route {route.key!r}: {fault}" for fault in template_faults(route.path))
 
 
 def _preflights(service: Service) -> list[str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncekey_local.description.resources import BucketName, EnvironmentValue, QueueUrl, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 # What a route may have as its method.
 METHODS = ("ANY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+# A segment of a path template: plain text, or one parameter.
+_SEGMENT = re.compile(r"[^{}]*|\{(?P<name>[^{}+]+)(?P<greedy>\+?)\}")
 _MINUTES_OF_A_DAY = 24 * 60
 # Lambda keeps the event of an asynchronous invocation no longer than this.
 _EVENT_AGE_S_MAX = 6 * 60 * 60
@@ -162,3 +165,20 @@ def safe_visibility_timeout_s(*, timeout_s: int, window_s: int) -> int:
     AWS's rule: a batch waits for its window, and a throttled invocation is tried again for a while.
     """
     return 6 * timeout_s + window_s
+
+
+def template_faults(path: str) -> Iterator[str]:
+    """What is wrong with the parameters of a path template.
+
+    API Gateway would say so in the middle of a deployment.
+    """
+    segments = [_SEGMENT.fullmatch(segment) for segment in path.split("/")]
+    if None in segments:
+        yield "a parameter is a whole segment of the path, such as /orders/{order_id}"
+        return
+    found = [segment for segment in segments if segment is not None]
+    if any(segment["greedy"] for segment in found[:-1]):
+        yield "a parameter that takes all the rest, such as {proxy+}, is the last segment"
+    names = [segment["name"] for segment in found if segment["name"]]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield f"the parameter {name!r} is there twice"
