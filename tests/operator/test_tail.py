@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from io import BufferedWriter, BytesIO, TextIOWrapper
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.support.steps import POST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import RawIOBase
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -85,6 +88,25 @@ def test_a_change_is_one_line_without_key_or_answer(
     (line,) = capsys.readouterr().out.splitlines()
     assert f"POST /payments  single-tenant  {record.operation_id}  attempt 1  COMPLETED" in line
     assert record.key not in line
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_program_that_reads_the_changes_gets_each_at_once(
+    table: DynamoDBClient, monkeypatch: pytest.MonkeyPatch, *, as_json: bool
+) -> None:
+    """A change is sent when it is seen, also into a pipe (`oncekey tail --json | jq .status`).
+
+    Red when changes wait in a buffer until there are many of them.
+    """
+    service = Protected(store=store_on(table))
+    service.send(POST)
+    (record,) = all_records(table, TABLE)
+    pipe = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(BufferedWriter(cast("RawIOBase", pipe))))
+
+    _show(Change(None, record), as_json=as_json)
+
+    assert record.operation_id in pipe.getvalue().decode()
 
 
 def test_a_change_cannot_write_to_the_terminal(

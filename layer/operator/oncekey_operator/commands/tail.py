@@ -108,6 +108,7 @@ def _show(change: Change, *, as_json: bool) -> None:
     }
     if as_json:
         print_json(values)
+        print(end="", flush=True)  # a program that reads a pipe sees it now, too
         return
     steps = f" after {', '.join(values['steps'])}" if values["steps"] else ""
     reason = f" ({record.last_error})" if record.last_error else ""
