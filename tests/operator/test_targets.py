@@ -15,13 +15,16 @@ from unittest.mock import Mock
 
 import boto3
 import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from oncekey.store.dynamodb.schema import IDEMPOTENCY as SCHEMA
 from oncekey_local import cli
 from oncekey_operator.commands import run
+from oncekey_operator.exits import CommandError
 from oncekey_operator.local_runtime import LocalRuntime, running_in
-from oncekey_operator.targets import target_arguments, target_of
+from oncekey_operator.targets import Target, target_arguments, target_of
 from tests.support.operating import REGION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,3 +225,62 @@ def test_a_terminal_without_utf_8_gets_every_name(monkeypatch: pytest.MonkeyPatc
 
     assert run("show", lambda _: terminal.write("zürich → łódź") * 0, argparse.Namespace()) == 0
     assert terminal.buffer.getvalue() == r"zürich \u2192 \u0142ód\u017a".encode("latin-1")
+
+
+def refused_as(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Let AWS refuse each call, with this code."""
+
+    def refuse(_: object, name: str, __: object) -> None:
+        raise ClientError({"Error": {"Code": code, "Message": "as told"}}, name)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", refuse)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("ValidationError", 2),  # there is no such stack
+        ("AccessDenied", 2),
+        ("ExpiredToken", 2),
+        ("InvalidClientTokenId", 2),  # no such access key
+        ("SignatureDoesNotMatch", 2),  # a wrong secret, or a wrong clock of this machine
+        ("Throttling", 3),
+        ("ServiceUnavailable", 3),
+        ("InternalFailure", 3),
+    ],
+)
+def test_a_stack_that_aws_cannot_tell_of_now_is_exit_status_3(
+    monkeypatch: pytest.MonkeyPatch, code: str, status: int
+) -> None:
+    """A script that tries again after an outage does so also if CloudFormation is throttled.
+
+    A stack that is not there, or may not be read, is a wrong command line.
+    """
+    refused_as(monkeypatch, code)
+
+    assert cli.main(["list", "--stack", "payments", "--region", REGION]) == status
+
+
+@pytest.mark.parametrize("code", ["InvalidSignatureException", "RequestExpired"])
+def test_a_wrong_clock_of_this_machine_is_no_outage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str
+) -> None:
+    """AWS refuses what seems to be signed at another time. The person is told of the clock."""
+    refused_as(monkeypatch, code)
+
+    assert cli.main(["list", "--table", "records", "--region", REGION]) == 2
+    assert "this machine's clock" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("code", "status"), [("ExpiredToken", 2), ("Throttling", 3)])
+def test_credentials_that_have_expired_are_no_outage(
+    monkeypatch: pytest.MonkeyPatch, code: str, status: int
+) -> None:
+    """Who acts is asked first. If the credentials are of no use, a later try does not help."""
+    target = Target(table="records", region=REGION)
+    refused_as(monkeypatch, code)
+
+    with pytest.raises(CommandError) as error:
+        _ = target.who
+
+    assert error.value.status == status

@@ -5,6 +5,7 @@ from __future__ import annotations
 _NO_TABLE = "correct the name, the Region or the profile; `oncekey doctor` says what is there"
 _NO_RIGHT = "use a role that may do it; `oncekey doctor` says what these credentials may not do"
 _NO_CREDENTIALS = "say --profile NAME, or log in as for the AWS CLI"
+_WRONG_SIGNATURE = "correct the secret of the credentials, or this machine's clock"
 # By the service's code, or the name of botocore's error. A later try of the same does not help.
 _ADVICE = {
     "AccessDenied": _NO_RIGHT,
@@ -12,11 +13,17 @@ _ADVICE = {
     "AWS.SimpleQueueService.NonExistentQueue": _NO_TABLE,
     "ExpiredToken": _NO_CREDENTIALS,
     "ExpiredTokenException": _NO_CREDENTIALS,
+    "InvalidAccessKeyId": _NO_CREDENTIALS,
+    "InvalidClientTokenId": _NO_CREDENTIALS,
+    "InvalidSignatureException": _WRONG_SIGNATURE,
     "NoCredentialsError": _NO_CREDENTIALS,
     "NoRegionError": "say --region NAME",
     # A name that is empty, or longer than names are.
     "ParamValidationError": _NO_TABLE,
+    "RequestExpired": _WRONG_SIGNATURE,
+    "RequestTimeTooSkewed": _WRONG_SIGNATURE,
     "ResourceNotFoundException": _NO_TABLE,
+    "SignatureDoesNotMatch": _WRONG_SIGNATURE,
     "UnrecognizedClientException": _NO_CREDENTIALS,
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from oncekey_operator.advice import advice_about
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.local_runtime import FOLDER, running_in
 
@@ -106,7 +107,11 @@ class Target:
         try:
             arn: str = self.client("sts").get_caller_identity()["Arn"]
         except (BotoCoreError, ClientError) as error:
-            raise CommandError(f"AWS does not say who you are: {error}", Exit.NO_ANSWER) from error
+            advice = advice_about(error)
+            raise CommandError(
+                f"AWS does not say who you are: {error}{advice and f': {advice}'}",
+                Exit.USAGE if advice else Exit.NO_ANSWER,
+            ) from error
         return arn
 
     def __str__(self) -> str:
@@ -283,9 +288,11 @@ def _of_stacks(options: argparse.Namespace) -> Target:
     for stack in options.stack:
         try:
             (found,) = client.describe_stacks(StackName=stack)["Stacks"]
-        except ClientError as error:
-            raise UsageError(f"stack {stack!r} cannot be read: {error}") from error
-        except BotoCoreError as error:
+        except (BotoCoreError, ClientError) as error:
+            advice = advice_about(error)
+            if advice or _is_no_stack(error):
+                why = f"{error}{advice and f': {advice}'}"
+                raise UsageError(f"stack {stack!r} cannot be read: {why}") from error
             raise CommandError(f"CloudFormation did not answer: {error}", Exit.NO_ANSWER) from error
         theirs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
         _check_same_service(options.stack, outputs, theirs)
@@ -297,6 +304,12 @@ def _of_stacks(options: argparse.Namespace) -> Target:
             " the stack that has the tables, or say --table NAME"
         )
     return Target(**fields, **connection, local=None)
+
+
+def _is_no_stack(error: Exception) -> bool:
+    """Whether CloudFormation says that there is no such stack, or that it is no name of one."""
+    response = getattr(error, "response", {})
+    return bool(response.get("Error", {}).get("Code") == "ValidationError")
 
 
 def _check_same_service(
