@@ -56,6 +56,10 @@ VPC_ACTIONS = (
     "ec2:UnassignPrivateIpAddresses",
 )
 
+# What Lambda asks of a durable function's role, on the executions of each of its versions.
+# https://docs.aws.amazon.com/lambda/latest/dg/durable-security.html
+DURABLE_ACTIONS = ("lambda:CheckpointDurableExecution", "lambda:GetDurableExecutionState")
+
 # What DynamoDB needs of its caller for a table with a customer's key. It decrypts the table's own
 # key with the caller's permission. A write needs all of these.
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html

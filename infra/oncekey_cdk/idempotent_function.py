@@ -16,6 +16,7 @@ from .arguments import explained
 from .checks import ANSWERS, bucket_faults, lease_faults
 from .faults import overridden, override_faults, refuse, without_none
 from .grants import (
+    DURABLE_ACTIONS,
     SECRET_ACTIONS,
     SECRET_KEY_ACTIONS,
     VARIABLES_KEY_ACTIONS,
@@ -202,9 +203,21 @@ class IdempotentFunction(Construct):
         """The grants that the CDK adds only to a role that it made."""
         if "vpc" in given:
             allow(self.role, VPC_ACTIONS, "*")
+        if "durable_config" in given:
+            self._let_checkpoint()
         allow_key(
             self.role, VARIABLES_KEY_ACTIONS, given.get("environment_encryption"), service="lambda"
         )
+
+    def _let_checkpoint(self) -> None:
+        # Not in the role's own policy: the function waits for that, and this names the function.
+        policy = iam.Policy(self, "Durable")
+        policy.add_statements(
+            iam.PolicyStatement(
+                actions=[*DURABLE_ACTIONS], resources=[f"{self.function.function_arn}:*"]
+            )
+        )
+        policy.attach_to_role(self.role)
 
     def _grant(
         self,

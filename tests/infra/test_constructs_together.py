@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Environment, Stack, Stage
+from aws_cdk import App, CfnParameter, Duration, Environment, Stack, Stage
 from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
@@ -92,6 +92,41 @@ def test_a_function_in_a_vpc_can_reach_into_it(app: App) -> None:
 
     assert allowed >= {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface"}
     assert "ManagedPolicyArns" not in named(code, "AWS::IAM::Role", "InsideRole")
+
+
+def test_a_durable_function_may_save_its_checkpoints() -> None:
+    """With `durable_config`, the role may save and read the executions of this function alone.
+
+    Red when the function has no right to save its first checkpoint: the CDK grants it only to a
+    role that it has made.
+    """
+    stack = new_stack()
+    durable = lambda_.DurableConfig(execution_timeout=Duration.days(7))
+    function(
+        stack,
+        "Orders",
+        table=IdempotencyTable(stack, "Records"),
+        runtime=lambda_.Runtime.PYTHON_3_14,
+        function_props={"durable_config": durable},
+    )
+    let_be(stack, "Reconciler")
+
+    # It also refuses resources that wait for each other.
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+
+    (statement,) = [
+        one
+        for policy in policies.values()
+        for one in policy["Properties"]["PolicyDocument"]["Statement"]
+        if "Durable" in json.dumps(one["Action"])
+    ]
+    assert statement["Action"] == [
+        "lambda:CheckpointDurableExecution",
+        "lambda:GetDurableExecutionState",
+    ]
+    (arn, rest) = statement["Resource"]["Fn::Join"][1]
+    assert arn["Fn::GetAtt"][0].startswith("OrdersFunction")
+    assert rest == ":*"
 
 
 def test_an_api_may_trust_a_user_pool_of_its_app() -> None:
