@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,6 +118,46 @@ def _manifest(folder: Path, stack: str, stage: str | None = None) -> None:
     }
     artifacts = {kind: {"type": kind, "properties": each} for kind, each in properties.items()}
     (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+
+
+def _project(synthesised: Callable[..., Path], changed: str) -> Path:
+    """A project whose `cdk.out` was written before the file `changed`."""
+    root = synthesised(HANDLERS, "POST /payments")
+    out = root / "cdk.out"
+    out.mkdir()
+    for each in [path for path in root.iterdir() if path != out]:
+        each.rename(out / each.name)
+    _manifest(out, "pay")
+    os.utime(out / "manifest.json", (1_000_000_000, 1_000_000_000))
+    (root / changed).parent.mkdir(parents=True, exist_ok=True)
+    (root / changed).write_text("")
+    return root
+
+
+def test_a_synthesis_that_is_older_than_the_code_is_not_taken_for_it(
+    synthesised: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A route or a handler that was changed since is not in it, so nothing is called safe by it.
+
+    Red when `oncekey audit` says that all is safe, of the code before the change.
+    """
+    _project(synthesised, "orders/place.py")
+
+    assert main(["audit"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "cdk.out is older than orders/place.py" in told.err
+    assert main(["audit", "cdk.out"]) == 0
+
+
+@pytest.mark.parametrize("changed", ["tests/test_place.py", ".venv/a.py", "cdk.out/b.py", "c.md"])
+def test_what_no_function_runs_makes_no_synthesis_old(
+    synthesised: Callable[..., Path], changed: str
+) -> None:
+    """A changed test, or a file of the environment, needs no new synthesis."""
+    _project(synthesised, changed)
+
+    assert main(["audit"]) == 0
 
 
 def test_the_templates_of_an_earlier_synthesis_are_passed_over(

@@ -37,7 +37,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         nargs="?",
         type=Path,
         metavar="DIR",
-        help="what `cdk synth` has written (cdk.out, if it is there)",
+        help="what `cdk synth` has written (cdk.out, if it is there and no older than the code)",
     )
     source.add_argument(
         "--service",
@@ -90,6 +90,8 @@ def _looked(
                 " with --service MODULE:NAME"
             )
     codes: dict[str, Code | str] = {}
+    if service is None and options.folder is None:
+        _check_fresh(here)
     if service is not None:
         triggers = triggers_of(description(service, here))
         codes = {each.function.name: Code(own=here) for each in triggers}
@@ -103,6 +105,22 @@ def _looked(
         raise UsageError(f"--handler {', '.join(sorted(unknown))}: there is no such function")
     codes |= {name: Code(own=here) for name in given}
     return triggers, _look(functions, codes, given)
+
+
+def _check_fresh(here: Path) -> None:
+    """Return if the folder that nobody has named shows the project as it is.
+
+    Raises:
+        UsageError: it is older. It has the handlers and routes as they were.
+    """
+    from oncekey_operator.coverage.freshness import newer_source
+
+    newer = newer_source(here / _CDK_OUT, here)
+    if newer is not None:
+        raise UsageError(
+            f"{_CDK_OUT} is older than {newer}, and has the code as it was: run `cdk synth` again;"
+            f" or say `oncekey audit {_CDK_OUT}` to look at it as it is, or --service MODULE:NAME"
+        )
 
 
 def _look(
