@@ -11,6 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from oncekey.settings import DEFAULT_LEASE_MS
+from oncekey_local.description.functions import variable_faults
 
 from .arguments import explained
 from .checks import ANSWERS, bucket_faults, lease_faults
@@ -146,7 +147,7 @@ class IdempotentFunction(Construct):
         own = _own_variables(scope, table, outbox, responses)
         variables = {**_defaults(scope, timeout, table), **own, **(environment or {})}
         faults = [
-            *_twice_faults(own, environment),
+            *_environment_faults(own, environment or {}),
             *_table_faults(scope, table, outbox),
             *_time_faults(timeout.to_seconds(integral=False), variables, responses),
             *override_faults(
@@ -285,8 +286,9 @@ def _own_variables(
     return variables
 
 
-def _twice_faults(own: Mapping[str, str], given: Mapping[str, str] | None) -> Iterator[str]:
-    for name in sorted({*own} & {*(given or {})}):
+def _environment_faults(own: Mapping[str, str], given: Mapping[str, str]) -> Iterator[str]:
+    yield from variable_faults(given)
+    for name in sorted({*own} & {*given}):
         yield f"environment[{name!r}] is set by another argument too: leave one of them out"
 
 

@@ -244,6 +244,12 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
         _second_operators,
         ["OncekeyOperators 'Stack/Others' is wrong: the stack has 'Stack/Operators' already"],
     ),
+    "variable": (
+        lambda stack: IdempotentFunction(
+            stack, "Payments", code=code(), handler="index.handler", environment={"my-table": "x"}
+        ),
+        ["IdempotentFunction 'Stack/Payments' is wrong: a variable 'my-table': a letter first"],
+    ),
     "second outbox": (
         _second_outbox,
         ["worker 'Stack/Payments' works for 'Stack/Outbox' already"],

@@ -107,6 +107,13 @@ def test_a_path_that_api_gateway_takes_is_accepted(path: str) -> None:
     assert service.functions[0].routes == (route,)
 
 
+@pytest.mark.parametrize("name", ["orders-table", "1ST", "A", "A B", ""])
+def test_a_variable_that_lambda_refuses_is_refused(name: str) -> None:
+    """A variable's name is a letter, and then letters, digits and underscores, as Lambda wants."""
+    with pytest.raises(ValueError, match=f"function 'pay' has a variable {name!r}: "):
+        Service(name="pay", functions=(_function(environment={name: "x", "OK_1": "y"}),), tables=())
+
+
 def test_the_layers_tables_have_the_layers_schema() -> None:
     """A table that a function reserves in, reconciles or relays from has the key and the TTL that
     the layer needs. More indexes and a stream are welcome.

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
-from oncekey_local.description.functions import METHODS, template_faults
+from oncekey_local.description.functions import METHODS, template_faults, variable_faults
 from oncekey_local.description.resources import (
     BucketName,
     QueueUrl,
@@ -178,6 +178,7 @@ def _of_limits(function: Function) -> Iterator[str]:
         )
     if not all(function.handler.rpartition(".")[::2]):
         yield f"{name} has the handler {function.handler!r}: say MODULE.NAME, from the root"
+    yield from (f"{name} has {fault}" for fault in variable_faults(function.environment))
 
 
 def _names(service: Service) -> list[str]:

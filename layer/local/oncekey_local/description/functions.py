@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from oncekey_local.description.resources import BucketName, EnvironmentValue, QueueUrl, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # What a route may have as its method.
 METHODS = ("ANY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 # A segment of a path template: plain text, or one parameter.
 _SEGMENT = re.compile(r"[^{}]*|\{(?P<name>[^{}+]+)(?P<greedy>\+?)\}")
+# Lambda's rule for the name of a variable.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+_VARIABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]+")
 _MINUTES_OF_A_DAY = 24 * 60
 # Lambda keeps the event of an asynchronous invocation no longer than this.
 _EVENT_AGE_S_MAX = 6 * 60 * 60
@@ -182,3 +185,13 @@ def template_faults(path: str) -> Iterator[str]:
     names = [segment["name"] for segment in found if segment["name"]]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"the parameter {name!r} is there twice"
+
+
+def variable_faults(names: Iterable[str]) -> Iterator[str]:
+    """Which variables Lambda would refuse for their names, in the middle of a deployment."""
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            yield (
+                f"a variable {name!r}: a letter first, then letters, digits and underscores, two"
+                " characters or more"
+            )
