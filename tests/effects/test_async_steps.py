@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import IETF, EffectMisused, NotExecuted, current_operation
+from oncekey import (
+    IETF,
+    ConditionFailed,
+    EffectMisused,
+    Final,
+    InProgress,
+    NotExecuted,
+    current_operation,
+)
 from oncekey.problem import marked
 from oncekey.record.record import Record, Status
 from tests.support.async_steps import Service, commit, fails, step
@@ -63,6 +71,69 @@ def test_the_not_now_of_another_operation_is_no_result_of_an_async_step() -> Non
 
     assert service.given == [running, "paid"]
     assert service.ran == ["pay", "pay"]
+
+
+def test_a_rule_that_names_in_progress_is_asked_of_a_not_now() -> None:
+    """To whom `InProgress` proves that nothing was done, an answer that says so proves it: the mark
+    of the step is taken back, and the handler's own answer counts.
+    """
+    running = marked(IETF.refusal("request-in-progress", base=""), "request-in-progress")
+
+    async def scenario() -> Service:
+        service = Service(not_executed=InProgress)
+        assert (await service.sends(step("pay", running)))["statusCode"] == 201
+        return service
+
+    record = asyncio.run(scenario()).store.record
+
+    assert (record.status, record.steps.started) == (Status.COMPLETED, None)
+
+
+@pytest.mark.parametrize("is_group", [False, True])
+def test_an_answer_that_an_async_step_raises_leaves_it_as_that_answer(is_group: bool) -> None:
+    """A handler that catches `Final` and goes on completes, in the first attempt as in one that
+    resumes; also where a group of tasks raised it.
+    """
+    final = Final(402, {"no": "card"})
+    error = ExceptionGroup("both", [final, Final(402, {"no": "card"})]) if is_group else final
+
+    async def catches(service: Service) -> Any:
+        with pytest.raises(Final) as raised:
+            await step("charge", raises=error)(service)
+        return raised.value.status
+
+    async def scenario() -> Service:
+        service = Service()
+        with pytest.raises(ValueError, match="it failed"):
+            await service.sends(catches, fails)
+        assert (await service.sends(catches))["statusCode"] == 201
+        one = Service()
+        assert (await one.sends(catches))["statusCode"] == 201
+        return service
+
+    service = asyncio.run(scenario())
+
+    assert (service.ran, service.given) == (["charge"], [402, 402])
+
+
+def test_after_a_failed_condition_of_an_async_commit_the_run_may_go_on() -> None:
+    """Nothing was applied, and the handler knows it: it completes."""
+
+    async def commits(service: Service) -> None:
+        service.store._holds = lambda _write: False
+        with pytest.raises(ConditionFailed):
+            await commit("ordered")(service)
+        service.store._holds = lambda _write: True
+
+    async def scenario() -> Service:
+        service = Service()
+        assert (await service.sends(commits, step("ship")))["statusCode"] == 201
+        return service
+
+    service = asyncio.run(scenario())
+
+    assert service.store.writes == []
+    assert [each.name for each in service.store.record.steps.finished] == ["ship"]
 
 
 @pytest.mark.parametrize("gated", ["StartStep", "FinishStep", "commit FinishStep", "fetch"])

@@ -21,7 +21,7 @@ from oncekey.testing import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, make_table, store_on
 from tests.support.events import load, with_header, with_route
 from tests.support.protected import headers_of, problem_of
-from tests.support.steps import POST, Action, Steps, caught, commit, step
+from tests.support.steps import POST, Action, FaultyStore, Steps, caught, commit, step
 from tests.support.transition_rows import ENDING
 
 if TYPE_CHECKING:
@@ -123,6 +123,48 @@ def test_a_bare_step_that_passed_on_the_proof_of_a_function_has_acted() -> None:
     with pytest.raises(NotExecuted):
         service.sends(caught(pay, NotExecuted), ends=NotExecuted())
     assert service.ran == ["charge"]
+
+
+@pytest.mark.parametrize("again", [step("charge"), commit("charge")], ids=["step", "commit"])
+def test_without_a_record_too_a_name_is_used_once(again: Action) -> None:
+    """A second step or commit of one name is refused, as it is with a record: a handler that is
+    tried without one has no fault that shows only later.
+
+    Red when a bare run does not remember the names of what it has done.
+    """
+    service = Steps(required=False)
+    service.event = with_header(POST, "idempotency-key")
+
+    with pytest.raises(EffectMisused, match="'charge' is done twice in one run"):
+        service.sends(step("charge"), again)
+    assert service.ran == ["charge"]
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_bare_transaction_that_meets_others_is_sent_three_times(times: int) -> None:
+    """A transaction that DynamoDB refuses for another one was not applied: it is sent again twice,
+    and then the caller gets the failure.
+    """
+
+    class Crowded(FaultyStore):
+        """Others write the same items, so many times."""
+
+        def commit(self, commit: Commit) -> Any:
+            self.asked.append("commit")
+            if len(self.asked) <= times:
+                raise StoreError("busy", transient=True, contention="conflict")
+            return MemoryStore.commit(self, commit)
+
+    service = Steps(required=False, store=Crowded())
+    service.event = with_header(POST, "idempotency-key")
+
+    if times == 3:
+        with pytest.raises(StoreError, match="busy"):
+            service.sends(commit("ordered"))
+    else:
+        assert service.sends(commit("ordered"))["statusCode"] == 201
+    assert service.store.asked == ["commit"] * 3
+    assert len(service.store.writes) == (times < 3)
 
 
 def test_a_bare_run_that_is_over_does_nothing() -> None:

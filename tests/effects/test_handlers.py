@@ -150,3 +150,13 @@ def test_an_argument_by_name_only_is_needed_unless_it_has_a_default() -> None:
     assert needed_arguments(needed) == []
     assert handler_faults(optional) == []
     assert handler_faults(needed) != []
+
+
+def test_event_and_context_are_given_also_where_they_have_defaults() -> None:
+    """A handler that its author also calls without them is called with both, as any other."""
+
+    def handler(event: object = None, context: object = None) -> int:
+        return 1
+
+    assert needed_arguments(handler) == ["event", "context"]
+    assert handler_faults(handler) == []

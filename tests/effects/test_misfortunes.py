@@ -116,26 +116,48 @@ def test_what_interrupts_a_commit_is_not_answered_as_if_it_had_been_made(is_appl
     assert len(service.store.writes) == is_applied
 
 
-def test_a_step_that_the_record_has_no_room_for_does_not_run() -> None:
-    """It is refused before it runs: its result could neither be recorded nor settled."""
+FULL = tuple(
+    FinishedStep(name=f"step {number}", position=number, at_ms=0, result='"' + "x" * 900 + '"')
+    for number in range(430)
+)
+
+
+def with_a_full_record() -> Steps:
+    """A handler whose dead attempt has filled its record with these steps."""
     service = Steps()
-    full = tuple(
-        FinishedStep(name=f"step {number}", position=number, at_ms=0, result='"' + "x" * 900 + '"')
-        for number in range(430)
-    )
 
     def fills(_service: Steps, _op: Operation) -> None:
         (pk,) = service.store.records
         record = service.store.records[pk]
-        service.store.records[pk] = replace(record, steps=Steps_(finished=full))
+        service.store.records[pk] = replace(record, steps=Steps_(finished=FULL))
 
     service.dies(fills)
     service.lets_the_lease_run_out()
-    met = [step(each.name) for each in full]
+    return service
+
+
+def test_a_step_that_the_record_has_no_room_for_does_not_run() -> None:
+    """It is refused before it runs: its result could neither be recorded nor settled."""
+    service = with_a_full_record()
 
     with pytest.raises(EffectMisused, match="the record is full of steps"):
-        service.sends(*met, step("one more"))
+        service.sends(*[step(each.name) for each in FULL], step("one more"))
 
+    assert service.ran == []
+
+
+def test_a_renamed_step_of_a_full_record_stops_the_run() -> None:
+    """What does not fit the record is said before the want of room: the run stops, a person is
+    asked, and the handler cannot catch it and go on.
+
+    Red when the room is looked at before the order of the steps.
+    """
+    service = with_a_full_record()
+
+    answer = service.sends(caught(step("renamed"), EffectMisused))
+
+    assert problem_of(answer)[:2] == (409, "outcome-unknown")
+    assert "'step 0' is on record" in str(service.record.last_error)
     assert service.ran == []
 
 

@@ -356,3 +356,26 @@ def test_an_outage_at_the_end_of_recorded_work_spares_the_next_requests_the_wait
 
     assert problem_of(service.sends())[:2] == (503, "store-unavailable")
     assert len(service.store.asked) == calls
+
+
+@pytest.mark.parametrize("call", ["fetch", "StartStep", "save", "FinishStep", "commit FinishStep"])
+def test_the_log_says_what_the_store_said_to_the_call_that_stopped_a_run(
+    call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever looks for the reason of a 503 finds the failure of the store in the log's line.
+
+    Red when a run is stopped for the store, and nobody is told what the store said.
+    """
+    service = Steps()
+    if call == "fetch":
+        service.sends(CHARGE, ends=FAILED)
+    disturb(service.store, call, "deny")
+    with caplog.at_level("ERROR"):
+        service.sends(CHARGE, commit("ordered"))
+
+    (line,) = [
+        found.getMessage()
+        for found in caplog.records
+        if getattr(found, "oncekey_event", "") == "run-stopped"
+    ]
+    assert line.endswith("not-confirmed: AccessDenied")

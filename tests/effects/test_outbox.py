@@ -25,7 +25,7 @@ from tests.support.recorded import (
     put,
     transfer,
 )
-from tests.support.steps import FAILED, POST, Action, Steps, meanwhile
+from tests.support.steps import FAILED, POST, Action, Steps, caught, meanwhile
 
 if TYPE_CHECKING:
     from oncekey import Operation
@@ -312,3 +312,37 @@ def test_the_environment_names_the_outbox_and_the_bucket(
     assert handler(POST, None)["statusCode"] == 201
     assert {message["topic"] for message in world.messages} == {"large", "payment.requested"}
     assert world.balance == 5
+
+
+def nested(depth: int) -> list[Any]:
+    """Lists in lists, so deep."""
+    payload: list[Any] = []
+    for _ in range(depth - 1):
+        payload = [payload]
+    return payload
+
+
+# The deepest is more than Python's own writer of JSON can do.
+@pytest.mark.parametrize("depth", [128, 129, 100_000])
+def test_a_payload_is_nested_128_deep_at_most(world: World, depth: int) -> None:
+    """A worker may not be able to read a deeper one; its author is told so at once."""
+    service = world.service()
+
+    if depth > 128:
+        with pytest.raises(TransactionInvalid, match="message to topic is nested deeper than 128"):
+            service.sends(publish("topic", nested(depth)))
+    else:
+        service.sends(publish("topic", nested(depth)))
+
+    assert len(world.messages) == (depth <= 128)
+
+
+def test_a_topic_has_at_most_256_characters(world: World) -> None:
+    """A longer one is refused at the call that publishes."""
+    service = world.service()
+    too_long = caught(publish("t" * 257), TransactionInvalid)
+
+    service.sends(publish("t" * 256), too_long)
+
+    assert "in 1 to 256 characters" in str(service.given[1])
+    assert [message["topic"] for message in world.messages] == ["t" * 256]

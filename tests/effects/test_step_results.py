@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from infra.service import SERVICE
-from oncekey import IETF, STRIPE, Final
+from oncekey import IETF, STRIPE, Final, InProgress
 from oncekey.problem import as_our_refusal, marked
 from oncekey.record.record import Status
 from oncekey.record.steps import Steps as RecordedSteps
@@ -157,6 +157,17 @@ def test_the_not_now_of_another_operation_is_no_result_of_a_step(
     else:
         assert problem_of(answer)[:2] == (409, "outcome-unknown")
         assert (service.record.status, service.ran) == (Status.UNKNOWN, ["pay"])
+
+
+def test_a_rule_that_names_in_progress_is_asked_of_a_not_now() -> None:
+    """To whom `InProgress` proves that nothing was done, an answer that says so proves it: the mark
+    of the step is taken back, and the handler's own answer counts.
+    """
+    running = marked(IETF.refusal("request-in-progress", base=""), "request-in-progress")
+    service = Steps(not_executed=InProgress)
+
+    assert service.sends(step("pay", running))["statusCode"] == 201
+    assert (service.record.status, service.record.steps.started) == (Status.COMPLETED, None)
 
 
 def test_the_acceptance_of_another_operation_is_the_result_of_a_step() -> None:

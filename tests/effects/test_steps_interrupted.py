@@ -119,13 +119,29 @@ def _nested(depth: int) -> list[Any]:
     return nested
 
 
-def test_after_a_result_that_raised_where_it_was_looked_at_no_answer_is_accepted() -> None:
-    """The handler cannot tell whether the exception came from its step, so it may deny the step."""
+@pytest.mark.parametrize("comes_from", ["its class", "a signal handler"])
+def test_after_a_result_that_raised_where_it_was_looked_at_no_answer_is_accepted(
+    comes_from: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handler cannot tell whether the exception came from its step, so it may deny the step. It
+    can read what was raised.
+    """
     service = Steps()
+    error = KeyError("local")
+    result: object = Unstorable(error)
+    if comes_from == "a signal handler":
 
-    answer = service.sends(caught(step("charge", Unstorable(KeyError("local"))), TypeError))
+        def interrupted(_text: str) -> None:
+            raise error
+
+        result = "ch_1"
+        monkeypatch.setattr("oncekey.effects.recorded_work.decode", interrupted)
+
+    answer = service.sends(caught(step("charge", result), TypeError))
 
     assert problem_of(answer)[0] == 503
+    (told,) = service.given
+    assert told.__cause__ is error
     assert service.record.response is None
     assert [each.name for each in service.record.steps.finished] == ["charge"]
 

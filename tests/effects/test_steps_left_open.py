@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from oncekey import Operation
 
+# What the thread is told.
+STOPPED = ["interrupted: the handler has ended"]
 ENDS: dict[str, Any] = {"201": CREATED, "402": {"statusCode": 402, "body": "not charged"}}
 
 
@@ -93,6 +95,7 @@ def test_a_step_that_runs_when_its_handler_ends_is_in_doubt(ends: str) -> None:
     assert (left.status, left.step_in_doubt) == (Status.UNKNOWN, "charge")
     assert charging.service.record == left
     assert [type(error) for error in charging.raised] == [RunStopped]
+    assert [str(error) for error in charging.raised] == STOPPED
     assert problem_of(charging.service.send(POST))[1] == "outcome-unknown"
     assert len(charging.charged) == 1
 
@@ -114,6 +117,7 @@ def test_an_idempotent_step_that_runs_when_its_handler_ends_is_not_answered_for(
     assert charging.service.record.status is Status.FAILED_RETRYABLE
     assert charging.service.record.steps.finished == ()
     assert [type(error) for error in charging.raised] == [RunStopped]
+    assert [str(error) for error in charging.raised] == STOPPED
 
 
 class GatedStore(FaultyStore):
@@ -155,6 +159,8 @@ def test_a_step_is_not_called_once_its_handler_has_ended(ends: str, is_after: bo
 
     assert charging.charged == []
     assert [type(error) for error in charging.raised] == [RunStopped]
+    told = STOPPED if is_after else ["ownership-lost"]
+    assert [str(error) for error in charging.raised] == told
     assert problem_of(answer)[0] == 503
     record = charging.service.record
     assert (record.status, record.steps.started) == (Status.FAILED_RETRYABLE, None)

@@ -192,7 +192,8 @@ def test_a_request_in_which_powertools_finds_no_key_is_refused_as_one_without_a_
     releases: Releases, *, has_header: bool
 ) -> None:
     """Powertools' `IdempotencyKeyError` is 400 `key-missing`, each time, with and without a record
-    of ours; the header's key still works for the right request.
+    of ours. The answer says what is missing, and the header's key still works for the right
+    request.
     """
     layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=releases.client)
     config = IdempotencyConfig(
@@ -208,10 +209,12 @@ def test_a_request_in_which_powertools_finds_no_key_is_refused_as_one_without_a_
     event = POST if has_header else {**POST, "headers": {"content-type": "application/json"}}
     context = Context(releases.clock, releases.clock.now_ms() + 10_000)
 
-    refused = [problem_of(handler(event, context)) for _ in range(2)]
+    answers = [handler(event, context) for _ in range(2)]
     right = handler(with_body(event, '{"order": 7}'), context)
 
-    assert refused == [(400, "key-missing", False)] * 2
+    assert [problem_of(answer) for answer in answers] == [(400, "key-missing", False)] * 2
+    for answer in answers:
+        assert "lacks the part that its key is taken from" in json.loads(answer["body"])["detail"]
     assert right["statusCode"] == 201
     assert releases.runs == ['{"order": 7}']
 

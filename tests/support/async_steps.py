@@ -45,8 +45,9 @@ class Gate(FaultyStore):
 class Service:
     """A coroutine handler of recorded effects; `ran` names the functions of steps that ran."""
 
-    def __init__(self, gated: str = "") -> None:
+    def __init__(self, gated: str = "", **options: Any) -> None:
         self.store = Gate(gated)
+        self._options = options
         self.ran: list[str] = []
         self.given: list[Any] = []
         self.clock = ManualClock()
@@ -60,6 +61,7 @@ class Service:
             effects="recorded",
             store=self.store,
             clock=self.clock,
+            **self._options,
         )
         async def handler(_event: Any, _context: Any, op: Operation) -> Any:
             assert current_operation() is op
