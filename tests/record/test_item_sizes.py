@@ -151,6 +151,39 @@ def test_a_text_in_its_record_costs_no_write_unit_more(place: str, begun: Record
     assert -(-with_text // UNIT_BYTES) == -(-without // UNIT_BYTES)
 
 
+@EVERY_KIND
+@pytest.mark.parametrize("place", PLACES)
+def test_a_text_stays_in_its_record_while_there_is_room(place: str, begun: Record) -> None:
+    """What the longest one leaves of its write unit is a reserve of some hundred bytes, whatever
+    else the record stores.
+
+    Red when a part of the record is counted twice or with the wrong sign.
+    """
+    longest = text_of(PRINTABLE, room_of(place, begun))
+    make: Callable[[Record, str], Record] = completed if place == "an answer" else with_step
+
+    left = -size_of(make(begun, longest)) % UNIT_BYTES
+
+    assert left < 150 + 6 * len(begun.steps.finished)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "name", ["gone_for_s", "response_version", "preset", "is_queued", "grace_ms"]
+)
+def test_what_is_unusual_in_a_policy_takes_its_room(name: str, place: str) -> None:
+    """A policy stores what differs from the defaults, and that alone leaves less room for a text.
+
+    Red when what is usual is counted, or what is stored is not.
+    """
+    plain = replace(RUNNING, policy=Policy(encoding=Encoding.RESULT, retention_s=86_400))
+    unusual = replace(plain, policy=replace(plain.policy, **{name: getattr(UNUSUAL, name)}))
+
+    taken = (room_of(place, plain) - room_of(place, unusual)) % UNIT_BYTES
+
+    assert size_of(unusual) - size_of(plain) <= taken <= 20
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_the_room_for_a_text_depends_on_the_last_unit_alone(place: str) -> None:
     """A record that needs one whole write unit more leaves the same room in its last one."""
