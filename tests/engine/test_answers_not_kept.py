@@ -11,6 +11,7 @@ import pytest
 from oncekey.errors import StoreError
 from oncekey.record.record import Status
 from oncekey.record.transitions import Complete
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import (
     BUCKET,
     TABLE,
@@ -28,7 +29,8 @@ from tests.support.large_answers import (
     World,
     world_on,
 )
-from tests.support.protected import Answer, headers_of, problem_of
+from tests.support.protected import Answer, Protected, answers, headers_of, problem_of
+from tests.support.steps import FaultyStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -279,10 +281,52 @@ def test_an_answer_that_cannot_be_fetched_now_is_no_answer_that_is_lost(
     transport.refuse(operation, 2)
     assert world.service.send(POST)["body"] == body
     transport.refuse(operation, 1_000_000)
-    assert problem_of(world.service.send(POST)) == (503, "store-unavailable", True)
+    answer = world.service.send(POST)
+    assert problem_of(answer) == (503, "store-unavailable", True)
+    assert headers_of(answer)["retry-after"] == "1"
     transport.refuse(operation, 0)
     assert world.service.send(POST)["body"] == body
     assert len(world.service.runs) == 1
+
+
+def test_an_answer_whose_table_is_gone_is_not_to_be_asked_for_again() -> None:
+    """Only a deployment brings it back, so that the client is not told to wait for it."""
+
+    class Gone(MemoryStore):
+        """A store whose table is deleted before the answer is read."""
+
+        def fetch(self, at: object) -> bytes | None:
+            """As DynamoDB answers then."""
+            gone = StoreError("ResourceNotFoundException", transient=False)
+            gone.said = "Requested resource not found"
+            raise gone
+
+    service = Protected(store=Gone())
+    service.then = answers(201, LARGE)
+    service.send(POST)
+
+    answer = service.send(POST)
+
+    assert problem_of(answer) == (503, "store-unavailable", False)
+    assert "retry-after" not in headers_of(answer)
+    assert len(service.runs) == 1
+
+
+def test_an_answer_that_is_not_kept_is_not_promised_where_its_completion_was_lost() -> None:
+    """The store carried the completion out and lost its answer: the caller gets the true answer,
+    without an expiry.
+    """
+    store = FaultyStore()
+    store.has_bucket = False
+    service = Protected(store=store)
+    service.then = answers(201, TOO_LARGE_FOR_AN_ITEM)
+    store.lose("Complete")
+
+    first, again = service.send(POST), service.send(POST)
+
+    assert first["body"] == TOO_LARGE_FOR_AN_ITEM
+    assert "idempotency-expires" not in headers_of(first)
+    assert problem_of(again) == (500, "answer-unavailable", False)
 
 
 def test_a_stored_answer_of_a_newer_release_runs_nothing(world: World) -> None:

@@ -37,7 +37,19 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 
 
-def suspended(until_ms: int, *, begins: bool) -> tuple[Record, int]:
+class Scheduled(Exception):
+    """An author's exception that has an attribute of the same name as AWS's."""
+
+    def __init__(self, _why: str, at_s: float) -> None:
+        self.scheduled_timestamp = at_s
+
+
+def suspended(
+    until_ms: int,
+    *,
+    begins: bool,
+    by: Callable[[str, float], BaseException] = TimedSuspendExecution,
+) -> tuple[Record, int]:
     """What is left of a run that was suspended until then, counted from now, and now."""
     store, clock = MemoryStore(), ManualClock()
 
@@ -53,9 +65,9 @@ def suspended(until_ms: int, *, begins: bool) -> tuple[Record, int]:
     def charge(_order: str, op: Operation) -> None:
         if begins:
             op.step("begin", lambda: None)
-        raise TimedSuspendExecution("a wait", (clock.now_ms() + until_ms) / 1000)
+        raise by("a wait", (clock.now_ms() + until_ms) / 1000)
 
-    with pytest.raises(TimedSuspendExecution):
+    with pytest.raises((TimedSuspendExecution, Scheduled)):
         charge("o-1")  # type: ignore[call-arg]
     (record,) = store.records.values()
     return record, clock.now_ms()
@@ -70,6 +82,14 @@ def test_a_half_done_run_is_due_after_its_wait_if_that_is_a_year_at_most(
 
     assert record.due is not None
     assert record.due.at_ms == now_ms + waits_ms + RECONCILE_GRACE_MS
+
+
+def test_an_exception_of_the_authors_is_no_wait() -> None:
+    """Only a durable execution of AWS suspends a run, and it does not do so by an `Exception`."""
+    record, now_ms = suspended(DAY_MS, begins=True, by=Scheduled)
+
+    assert record.due is not None
+    assert record.due.at_ms == now_ms + RECONCILE_GRACE_MS
 
 
 @pytest.mark.parametrize(("early_ms", "is_told"), [(0, True), (1, False)])
@@ -348,6 +368,27 @@ def test_a_key_that_is_reused_below_is_heard(reason: Reason, heard: list[str]) -
     service.send(POST)
 
     assert [each.kind for each in events] == heard
+
+
+@pytest.mark.parametrize("effects", ["unrecorded", "repeatable", "recorded"])
+def test_a_first_attempt_that_is_refused_below_leaves_its_key_to_the_right_request(
+    effects: str,
+) -> None:
+    """Nothing was done under the key, so its record expires at once.
+
+    Red when a first attempt counts as one that may have acted.
+    """
+    service = Protected(effects=effects)
+    service.then = refused_below
+    service.send(POST)
+    (record,) = service.store.records.values()
+
+    assert record.is_expired(service.clock.now_ms())
+
+
+def refused_below(_event: object, _op: object) -> Any:
+    """A protection below the handler refuses the request."""
+    raise RefusedBelow(Reason.KEY_REUSED)
 
 
 class Working(ManualClock):

@@ -5,11 +5,20 @@ from __future__ import annotations
 import copy
 import json
 import uuid
+import zlib
 from typing import Any
 
 import pytest
 
-from oncekey.engine.job import TOPIC, Job, JobMessage, event_text, job_message_in, message_of
+from oncekey.engine.job import (
+    TOPIC,
+    Job,
+    JobMessage,
+    event_text,
+    job_message_in,
+    kept_request,
+    message_of,
+)
 from oncekey.errors import EnvelopeUnreadable, RequestRefused
 from oncekey.outbox.envelope import sealed
 from oncekey.outbox.inbox import delivered
@@ -154,6 +163,21 @@ def test_a_job_is_large_where_its_message_may_need_the_bucket() -> None:
     assert job(sized(LARGEST_BYTES + 1)).is_large
     # Whatever a record's key and owner are, what is not large stands in its message.
     assert message_of(job(sized(LARGEST_BYTES)), PENDING, NOW_MS).payload_ref is None
+
+
+def test_a_record_keeps_no_request_that_its_message_could_not_hold(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A reconciler sends what a record has kept in a message without the bucket, so that a larger
+    event is not kept, however small it packs, and the log says so.
+    """
+    packed = kept_request(sized(LARGEST_BYTES), "POST /payments")
+    assert isinstance(packed, bytes)
+    assert json.loads(zlib.decompress(packed)) == kept(sized(LARGEST_BYTES))
+    assert caplog.records == []
+
+    assert kept_request(sized(LARGEST_BYTES + 1), "POST /payments") is None
+    assert "bytes compressed" in caplog.text
 
 
 def test_the_message_of_another_visit_is_another_message() -> None:

@@ -225,6 +225,25 @@ def test_of_the_event_itself_only_what_is_known_is_kept(shape: str) -> None:
     assert set(load(shape)) - {"stageVariables", "cookies"} <= set(kept)
 
 
+def test_who_signed_a_request_is_kept() -> None:
+    """The worker finds tenant and principal where the author's rules look for them."""
+    iam = dict.fromkeys(["accountId", "principalOrgId", "userArn", "userId"], "i")
+    cognito = {"amr": ["a"], "identityId": "1", "identityPoolId": "2"}
+    identity = dict.fromkeys(
+        [
+            *("accountId", "apiKeyId", "principalOrgId", "sourceIp", "userAgent", "userArn"),
+            *("cognitoIdentityId", "cognitoIdentityPoolId", "cognitoAuthenticationType"),
+            *("vpcId", "vpceId"),
+        ],
+        "i",
+    )
+    signed = {"authorizer": {"iam": {**iam, "cognitoIdentity": cognito}}, "identity": identity}
+
+    kept = kept_event({**load("apigw_http_v2_post"), "requestContext": signed})
+
+    assert kept["requestContext"] == signed
+
+
 @pytest.mark.fault("K9.1")
 @every_shape
 @pytest.mark.parametrize(

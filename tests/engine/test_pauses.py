@@ -165,9 +165,11 @@ def test_a_sandbox_asks_once_in_the_time_that_it_may_believe_what_it_read() -> N
     service = Protected(store=store)
     for number in range(3):
         service.send(with_header(POST, "Idempotency-Key", f"key-number-{number:08}"))
+    service.clock.advance(CHECK_MS - 1)
+    service.send(with_header(POST, "Idempotency-Key", "key-number-3-late"))
     assert store.asked == {"pauses": 1}
 
-    service.clock.advance(CHECK_MS)
+    service.clock.advance(1)
     service.send(other_key())
 
     assert store.asked == {"pauses": 2}

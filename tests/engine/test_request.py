@@ -75,6 +75,14 @@ def test_an_answer_outlives_the_lease_of_its_attempt(lasts_ms: int, is_too_early
     assert request.forgets_too_early(NOW_MS) is is_too_early
 
 
+@pytest.mark.parametrize(("age_ms", "is_late"), [(60_000, False), (60_001, True)])
+def test_a_retry_is_late_more_than_a_minute_after_its_first_sending(
+    age_ms: int, is_late: bool
+) -> None:
+    """However slow the network is, the first sending has arrived by then."""
+    assert replace(REQUEST, first_sent_ms=NOW_MS - age_ms).is_a_late_retry(NOW_MS) is is_late
+
+
 class Durable(Context):
     """A context that says what is left of it, though a durable execution is around it."""
 

@@ -346,3 +346,18 @@ def test_a_record_of_other_effects_that_may_run_again_takes_steps() -> None:
         assert answer["statusCode"] == 201
         assert [each.name for each in old.record.steps.finished] == ["hold", "charge"]
     assert [run.attempt for run in new.runs] == [2]
+
+
+def test_an_attempt_that_lost_its_record_denies_no_step_of_its_successor() -> None:
+    """Its own step never began, but the operation has charged by then: the client is told that the
+    attempt is unfinished, and not that nothing was done.
+
+    Red when an attempt that ends looks at its own steps alone.
+    """
+    service = Steps()
+    other = service.another_sandbox(ahead_ms=LEASE_MS + 1)
+
+    answer = service.sends(meanwhile(other, step("charge"), ends=FAILED), step("charge"))
+
+    assert problem_of(answer) == (503, "attempt-unfinished", True)
+    assert (service.ran, other.ran) == ([], ["charge"])

@@ -105,6 +105,22 @@ def test_another_event_under_the_ids_of_a_record_is_not_carried_out(
 
 
 @pytest.mark.fault("K7.3")
+def test_the_event_of_a_record_whose_request_is_damaged_is_not_carried_out() -> None:
+    """Nobody can tell any more whether it is the one that was accepted.
+
+    Red when a request that cannot be read is taken for any event.
+    """
+    service = Accepted()
+    service.sends()
+    (pk,) = service.store.records
+    service.store.records[pk] = replace(service.record, request=b"no compressed text")
+
+    with pytest.raises(ValueError, match=ALTERED):
+        service.works()
+    assert service.runs == []
+
+
+@pytest.mark.fault("K7.3")
 def test_a_part_that_the_fingerprint_leaves_out_cannot_be_altered_either() -> None:
     """What a handler reads need not be what its fingerprint counts.
 

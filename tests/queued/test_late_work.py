@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -51,6 +52,23 @@ def test_a_record_of_a_release_without_policies_is_timed_out_by_the_handlers_own
 
     assert [problem_of(answer) for answer in answers] == [(408, "not-started-in-time", False)] * 2
     assert all(map(is_replay, answers))
+
+
+def test_what_times_out_is_stored_as_it_was_accepted() -> None:
+    """A release that changes the retention or the version of its answers ends what was accepted
+    before by what held then.
+
+    Red when a time-out goes by the options of whoever finds it.
+    """
+    service = Accepted(retention=timedelta(days=2), response_version=3)
+    service.sends()
+    later = service.another_sandbox(retention=timedelta(days=1), response_version=4)
+    later.clock.advance(START_WITHIN_MS)
+    later.send(POST)
+
+    record = service.record
+    assert (record.status, record.response_version) == (Status.COMPLETED, 3)
+    assert record.expires_at_s == -(-later.clock.now_ms() // 1000) + 2 * 86_400
 
 
 @pytest.mark.parametrize("effects", ["repeatable", "recorded"])

@@ -25,6 +25,7 @@ from tests.support.quotas import (
 )
 from tests.support.recorded import recorded_world
 from tests.support.routes import Service
+from tests.support.steps import FaultyStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,6 +106,18 @@ def test_a_key_that_exists_is_never_refused_for_its_tenants_new_keys(store: Stor
         "unknown": (409, "outcome-unknown"),
         "reused": (422, "key-reused"),
     }
+
+
+def test_a_retry_of_what_failed_is_no_transaction() -> None:
+    """Only a new key is counted: what resumes is one write, at half the price."""
+    service = Metered(store=FaultyStore(), new_keys=1)
+    service.then = fails(NotExecuted())
+    service.ask("failed")
+    service.then = None
+    service.store.asked.clear()
+
+    assert service.statuses("failed") == [201]
+    assert service.store.asked == ["read", "Resume", "Complete"]
 
 
 @pytest.mark.requirement("C15")
