@@ -114,6 +114,18 @@ def test_a_finding_about_one_attempt_settles_no_later_one() -> None:
     assert settle(acting, the(service), NotExecuted()).is_done
 
 
+def test_that_it_was_executed_is_true_of_every_later_attempt() -> None:
+    """Who has seen the effect of an earlier attempt ends the operation with its answer."""
+    service, noted = in_doubt(effects="repeatable"), Noted()
+    acting, looked_at = operator(service.store, service.clock, noted), the(service)
+    service.then = fails(TimeoutError())
+    with pytest.raises(TimeoutError):
+        service.send(POST)
+
+    assert settle(acting, looked_at, Completed({"statusCode": 201, "body": "made"})).is_done
+    assert (the(service).attempt, the(service).status) == (2, Status.COMPLETED)
+
+
 def test_a_bulk_action_is_about_the_operations_that_were_shown() -> None:
     """As many others, or another attempt of the same, are not what a person has agreed to."""
     shown = [record(), record(pk="v1#other")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -166,11 +167,22 @@ def test_a_record_without_a_policy_takes_what_is_stored_alike_in_both_ways() -> 
     pk, record = next(iter(service.store.records.items()))
     service.store.records[pk] = replace(record, policy=None)
 
-    for unclear in ("ch_1", {"nonsense": 1}, {**MADE, "headers": {"x": (1, 2)}}):
+    in_one_way = {**MADE, "statusCode": HTTPStatus.CREATED}
+    for unclear in ("ch_1", {"nonsense": 1}, {**MADE, "headers": {"x": (1, 2)}}, in_one_way):
         with pytest.raises(TypeError):
             says(service, Completed(unclear))
     assert says(service, Completed(MADE)) is Settlement.SETTLED
     assert is_replay(service.send(POST))
+
+
+def test_a_record_that_says_that_it_answers_http_takes_every_http_answer() -> None:
+    """Also one that the result of a function would store in another form."""
+    service = in_doubt()
+
+    assert says(service, Completed({**MADE, "statusCode": HTTPStatus.CREATED})) is (
+        Settlement.SETTLED
+    )
+    assert service.send(POST)["statusCode"] == 201
 
 
 def settled_by_a_person(service: Protected) -> None:

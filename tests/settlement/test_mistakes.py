@@ -67,6 +67,21 @@ def test_what_is_no_finding_settles_nothing(mistake: Any) -> None:
     assert len(service.runs) == 1
 
 
+@pytest.mark.parametrize("mistake", [MADE, None, Completed], ids=str)
+def test_what_is_no_finding_is_told_also_where_nothing_is_in_doubt(mistake: Any) -> None:
+    """The first webhook that comes after its handler has answered, or after the record is gone,
+    shows its author's mistake.
+    """
+    service = Steps()
+    service.sends()
+    answered = the(service)
+
+    for records in ({answered.pk: answered}, {}):
+        service.store.records = records
+        with pytest.raises(TypeError, match=r"Completed\(answer\), NotExecuted\(\)"):
+            settle(reference_to(answered), mistake, store=service.store, clock=service.clock)
+
+
 @pytest.mark.parametrize("finding", [Completed("n-1"), NotExecuted()], ids=str)
 def test_a_finding_that_names_no_step_settles_no_step(finding: Any) -> None:
     """Of recorded effects, what was found out about one step is not taken for the one in doubt:

@@ -8,6 +8,7 @@ import pytest
 
 from oncekey import Completed, ConfigurationError, NotExecuted, Question, resolver
 from oncekey.effects.operation import downstream_key
+from oncekey.record.policy import Encoding, Policy
 from oncekey.record.steps import FinishedStep, StartedStep, Steps
 from oncekey.settlement.resolvers import question_about, resolver_of
 from tests.support.records import record
@@ -101,6 +102,16 @@ def test_two_functions_without_a_name_are_two() -> None:
         resolver("POST /rides", "charge")(lambda _question: Completed(2))
 
 
+def test_one_function_without_a_name_may_be_declared_twice() -> None:
+    """It is the same one."""
+    lambda_ = lambda _question: Completed(1)  # noqa: E731 -- a function without a name
+
+    resolver("POST /rides", "charge")(lambda_)
+    resolver("POST /rides", "charge")(lambda_)
+
+    assert resolver_of("POST /rides", "charge") is lambda_
+
+
 def test_a_module_that_is_loaded_again_declares_its_resolvers_again() -> None:
     """The same function by name takes the place of the first: a reload is no mistake."""
     resolver("POST /rides", "charge")(ask)
@@ -164,3 +175,11 @@ def test_a_question_about_a_whole_operation_names_no_step() -> None:
     assert (question.step, question.downstream_key) == ("", "")
     assert question.started_at_ms == unknown.created_at_ms
     assert question.downstream_key_of("refund") == downstream_key(unknown.operation_id, "refund")
+
+
+def test_a_question_says_under_which_version_an_answer_is_kept() -> None:
+    """That of the operation's record; the first one, if a record of an old release says none."""
+    policy = Policy(encoding=Encoding.RESULT, retention_s=3_600, response_version=4)
+
+    assert question_about(record(policy=policy)).response_version == 4
+    assert question_about(record(policy=None)).response_version == 1

@@ -9,6 +9,7 @@ import pytest
 
 from oncekey import Completed, ConfigurationError, NotExecuted, Settlement, StoreError, settle
 from oncekey.record.record import Status
+from tests.support.accepted import Meanwhile
 from tests.support.protected import is_replay
 from tests.support.reconciled import GRACE_MS, PAID, Unrecorded, counts, knows, reconciles
 from tests.support.steps import FAILED, LEASE_MS, POST, Steps, caught, step
@@ -83,8 +84,9 @@ def test_what_is_no_reference_is_an_error(garbage: str) -> None:
     assert service.store.asked == []
 
 
-def test_a_reference_to_nothing_settles_nothing() -> None:
-    """Another key, and another operation under the same key, are not this one."""
+def test_a_reference_to_nothing_settles_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Another key, and another operation under the same key, are not this one; the log says so."""
+    caplog.set_level("INFO")
     service = unknown()
     reference, before = service.runs[0].reference, service.record
     another_operation = f"{reference[:-1]}{'1' if reference[-1] == '0' else '0'}"
@@ -93,6 +95,7 @@ def test_a_reference_to_nothing_settles_nothing() -> None:
     for wrong in (another_operation, another_key):
         assert wrong != reference
         assert says(service, reference=wrong) is NOT_IN_DOUBT
+        assert f"nothing-to-settle: {wrong.partition('.')[2]}" in caplog.text
     assert service.record == before
 
 
@@ -115,7 +118,11 @@ def test_an_earlier_life_of_the_key_is_over() -> None:
     assert service.runs[-1].reference != first
 
 
-@pytest.mark.parametrize("finding", [Completed({"statusCode": 402, "body": ""}), NotExecuted()])
+@pytest.mark.parametrize(
+    "finding",
+    [Completed({"statusCode": 402, "body": ""}), Completed(object()), NotExecuted()],
+    ids=["an answer", "no answer", "not executed"],
+)
 def test_what_is_answered_stays_answered(finding: Any) -> None:
     """A completed operation is not settled anew, by whatever."""
     service = Unrecorded()
@@ -174,7 +181,10 @@ def test_a_time_that_is_ahead_of_ours_counts_as_now() -> None:
 
 @pytest.mark.parametrize(
     "found_at_ms",
-    [None, 1.5, True, 1_764_400_000, 1_764_400_000_000_000, 10**18, "2026-11-29T12:00:00Z"],
+    [
+        *(None, 1.5, True, 1_764_400_000, 10**11 - 1, 10**14, 1_764_400_000_000_000, 10**18),
+        "2026-11-29T12:00:00Z",
+    ],
 )
 def test_not_executed_needs_the_time_when_it_was_found_out(found_at_ms: Any) -> None:
     """Without a time, or with one that is not in milliseconds, nothing is settled, and the error
@@ -330,6 +340,19 @@ def test_a_settlement_whose_answer_is_lost_is_ours() -> None:
     service.store.lose("Settle")
 
     assert says(service) is Settlement.SETTLED
+
+
+@pytest.mark.parametrize("call", ["read", "Settle"])
+def test_a_record_that_goes_away_meanwhile_is_not_settled(call: str) -> None:
+    """Somebody has removed it before it was read, or before it was written: nothing is claimed."""
+    store = Meanwhile()
+    service = unknown(store=store)
+    store.schedule(0 if call == "read" else 1, store.records.clear)
+
+    said = says(service)
+
+    assert said is (NOT_IN_DOUBT if call == "read" else Settlement.OVERTAKEN)
+    assert store.records == {}
 
 
 def test_an_answer_that_is_large_is_kept_before_the_record_says_so() -> None:

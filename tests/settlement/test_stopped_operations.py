@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,18 @@ from oncekey.record.record import Effects, Status
 from oncekey.record.references import reference_to
 from tests.support.dynamodb import dynamodb_table
 from tests.support.protected import is_replay, problem_of
-from tests.support.steps import FAILED, POST, FaultyStore, Steps, TableSteps, commit, settler, step
+from tests.support.replacing import replace
+from tests.support.steps import (
+    FAILED,
+    POST,
+    FaultyStore,
+    Steps,
+    TableSteps,
+    commit,
+    noise,
+    settler,
+    step,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,9 +196,14 @@ def test_an_end_that_is_given_up_leaves_what_can_go_on(call: str) -> None:
     """
     service = stopped(Steps())
     service.store.refuse(call, 1000)
+    began_ms = service.clock.now_ms()
 
     with pytest.raises(StoreError):
         settles(service, Completed(ANSWER))
+    if call == "Complete":
+        # A call of the attempt that ends it may arrive until then.
+        assert service.record.due is not None
+        assert service.record.due.at_ms == began_ms + 30_000 + 60_000
     service.store.recovers()
     service.lets_the_lease_run_out()
     service.clock.advance(120_000)
@@ -230,3 +247,42 @@ def test_a_retry_that_comes_between_the_writes_has_it() -> None:
 
     assert service.send(POST)["body"] == "made"
     assert service.ran == ["charge"]
+
+
+@pytest.mark.fault("K12.7")
+@pytest.mark.parametrize("comes", ["a running retry", "another operation that runs"])
+def test_what_runs_between_the_writes_is_told_apart(comes: str) -> None:
+    """A retry that runs may still end the operation, so it is `RUNNING`; what runs under the key as
+    another operation has overtaken the end.
+    """
+    store = Overtaking()
+    service = stopped(Steps(store=store))
+
+    def runs() -> None:
+        record = service.record
+        started = replace(
+            record,
+            status=Status.IN_PROGRESS,
+            rev=record.rev + 1,
+            owner="another",
+            lease_until_ms=service.clock.now_ms() + 1_000,
+        )
+        if comes != "a running retry":
+            started = replace(started, operation_id=str(uuid.UUID(int=7)))
+        store.records[record.pk] = started
+
+    store.meanwhile = runs
+
+    said = settles(service, Completed(ANSWER))
+
+    assert said is (Settlement.RUNNING if comes == "a running retry" else Settlement.OVERTAKEN)
+
+
+@pytest.mark.fault("K12.7")
+def test_a_large_answer_that_ends_it_is_kept() -> None:
+    """Beside its record, as any large answer, and every retry gets it whole."""
+    service = stopped(Steps())
+    large = {"statusCode": 201, "body": noise(20_000).hex()}
+
+    assert settles(service, Completed(large)) is Settlement.SETTLED
+    assert service.send(POST)["body"] == large["body"]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey import Completed, NotExecuted, Settlement
+from oncekey import Completed, NotExecuted, Settlement, settle
 from oncekey.errors import JobUnfinished
+from oncekey.flow.driver import drive
 from oncekey.record.record import SETTLED, Due, Effects, Status
+from oncekey.record.references import reference_to
+from oncekey.settings import Settings
+from oncekey.settlement.settlement import Settler
 from tests.support.accepted import Accepted, Meanwhile
-from tests.support.protected import Protected, is_replay
+from tests.support.protected import Protected, fails, is_replay
 from tests.support.reconciled import reconciles
 from tests.support.records import record
+from tests.support.replacing import replace
 from tests.support.settled import ANSWER, says
-from tests.support.steps import POST, FaultyStore, commit, step
+from tests.support.steps import POST, FaultyStore, Steps, commit, dead, noise, step
 
 EVERY_EFFECTS = pytest.mark.parametrize("effects", ["unrecorded", "repeatable", "recorded"])
 
@@ -35,6 +40,37 @@ def test_what_waits_for_a_worker_is_ended_by_whoever_has_done_it(effects: str) -
     answer = service.send(POST)
     assert (answer["body"], is_replay(answer)) == (ANSWER["body"], True)
     assert service.runs == []
+
+
+@EVERY_EFFECTS
+def test_a_large_answer_to_what_waits_is_kept(effects: str) -> None:
+    """Beside its record, as any large answer, and the client gets it whole."""
+    service = Accepted(effects=effects)
+    service.sends()
+    large = {"statusCode": 201, "body": noise(20_000).hex()}
+
+    assert says(service, Completed(large))() is Settlement.SETTLED
+    assert service.send(POST)["body"] == large["body"]
+
+
+@EVERY_EFFECTS
+def test_no_step_of_what_no_worker_has_begun_is_in_doubt(effects: str) -> None:
+    """A finding about a step says nothing of it, and its worker carries it out."""
+    service = Accepted(effects=effects)
+    service.sends()
+    before = service.record
+    reference, now_ms = reference_to(before), service.clock.now_ms()
+
+    said = settle(
+        reference,
+        Completed(ANSWER),
+        step="charge",
+        found_at_ms=now_ms,
+        store=service.store,
+        clock=service.clock,
+    )
+
+    assert (said, service.record) == (Settlement.NOT_IN_DOUBT, before)
 
 
 @pytest.mark.fault("K6.2")
@@ -161,3 +197,87 @@ def test_what_settle_answers_is_so(
     }[said]
     if isinstance(finding, Completed) and effects != "recorded":
         assert said is Settlement.RUNNING or left.status is Status.COMPLETED
+
+
+def ended(service: Protected) -> Settlement:
+    """A person ends the only operation by hand."""
+    (met,) = service.store.records.values()
+    settler = Settler(
+        clock=service.clock,
+        settings=Settings(),
+        call_timeout_ms=service.store.call_timeout_ms,
+        has_bucket=service.store.has_bucket,
+    )
+    return drive(settler.end(met, Completed(ANSWER)), store=service.store, clock=service.clock)
+
+
+def test_recorded_work_that_waits_to_go_on_is_ended_by_hand() -> None:
+    """A worker has begun it, and its message is lost: it is begun once more, without its handler,
+    and ended; no worker and no client runs it again.
+
+    Red when it is left to the run that makes its business writes.
+    """
+    service = Accepted(effects="recorded")
+    service.sends(step("hold", "h-1"), ends=NotExecuted())
+    with pytest.raises(JobUnfinished):
+        service.works()
+    service.send(POST)
+    assert (service.record.status, service.record.was_begun) == (Status.PENDING, True)
+
+    assert ended(service) is Settlement.SETTLED
+
+    service.works()
+    answer = service.send(POST)
+    assert (answer["body"], is_replay(answer)) == (ANSWER["body"], True)
+    assert (len(service.runs), service.ran) == (1, ["hold"])
+
+
+@pytest.mark.parametrize("effects", ["unrecorded", "repeatable"])
+def test_what_failed_is_ended_by_hand_without_an_attempt(effects: str) -> None:
+    """Its record says of its attempts and its effects what it said before."""
+    service = Protected(effects=effects)
+    service.then = fails(NotExecuted())
+    service.send(POST)
+    (before,) = service.store.records.values()
+
+    assert ended(service) is Settlement.SETTLED
+
+    (after,) = service.store.records.values()
+    assert (after.attempt, after.effects) == (before.attempt, before.effects)
+    assert service.send(POST)["body"] == ANSWER["body"]
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "in doubt"])
+@EVERY_EFFECTS
+def test_what_is_answered_or_in_doubt_is_not_ended_by_hand(effects: str, is_answered: bool) -> None:
+    """What is in doubt may have taken effect: it is settled by who knows, and by nobody's wish."""
+    service = Steps(effects=effects)
+    if is_answered:
+        service.sends()
+    else:
+        service.dies(*([step("charge", then=dead)] if effects == "recorded" else []))
+        service.lets_the_lease_run_out()
+        met = service.record
+        unknown = replace(met, status=Status.UNKNOWN)
+        service.store.records[met.pk] = unknown
+    before = service.record
+
+    assert ended(service) is Settlement.NOT_IN_DOUBT
+    assert service.record == before
+
+
+def test_a_finding_is_about_a_step_or_about_the_whole_answer() -> None:
+    """About the step in doubt of recorded effects, or the one that is named; about the answer where
+    the effects are not recorded, the operation was stopped, or no worker has begun it.
+    """
+    unknown = record(status=Status.UNKNOWN, effects=Effects.RECORDED, escalated_at_ms=None)
+    stopped = replace(unknown, escalated_at_ms=1)
+    waits = replace(unknown, status=Status.PENDING)
+    unrecorded = replace(unknown, effects=Effects.UNRECORDED)
+
+    assert [Settler.is_of_step(each, "") for each in (unknown, stopped, waits, unrecorded)] == [
+        *(True, False, False, False)
+    ]
+    assert [Settler.is_of_step(each, "pay") for each in (unknown, stopped, waits, unrecorded)] == [
+        *(True, True, False, False)
+    ]
