@@ -12,7 +12,7 @@ from infra.service import WORKER_FUNCTION
 from infra.service_resources import REQUESTED
 from oncekey.errors import ConfigurationError, StoreError, StoreUnavailable
 from oncekey.outbox import Worker
-from oncekey.outbox.inbox import delivered, postpone
+from oncekey.outbox.inbox import delivered, own_queue, postpone
 from oncekey.settings import Settings
 from oncekey.store.sqs import SqsQueue
 from oncekey.testing import MemoryStore, use_store
@@ -166,6 +166,34 @@ def test_a_test_without_a_queue_hears_nothing_of_it(caplog: pytest.LogCaptureFix
 
     assert "message-failed" in caplog.text
     assert "message-not-postponed" not in caplog.text
+
+
+def test_a_workers_own_client_asks_the_queue_once(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue that does not answer must not use up the time of the messages."""
+    monkeypatch.setenv("ONCEKEY_QUEUE_URL", line.url)
+
+    config: Any = own_queue()._connected().meta.config
+
+    assert config.retries == {"total_max_attempts": 1, "mode": "standard"}
+    assert config.connect_timeout + config.read_timeout == pytest.approx(1)
+
+
+def test_a_test_that_names_a_queue_has_its_messages_put_off(line: Line) -> None:
+    """A store that was replaced does not replace the queue that is given."""
+    with use_store(MemoryStore()):
+        assert postpone(line.handle, after_s=0, queue=line.queue) is True
+
+    assert line.visible() == 1
+
+
+def test_without_protection_no_queue_is_called(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ONCEKEY_DISABLED a unit test needs no queue, and none is told anything."""
+    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
+
+    assert postpone(line.handle, after_s=0, queue=line.queue) is False
+    assert line.asked == []
 
 
 @pytest.mark.fault("K4.8")

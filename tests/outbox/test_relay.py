@@ -284,8 +284,12 @@ def test_messages_of_one_group_keep_their_order(line: Line) -> None:
     assert arrived == ["message-000", "message-001", "message-002"]
 
 
-def test_a_large_payload_is_fetched_from_the_bucket(line: Line) -> None:
-    """A message that points into the bucket is whole where it arrives; a damaged one is refused."""
+def test_a_large_payload_is_fetched_from_the_bucket(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that points into the bucket is whole where it arrives; a damaged one is refused.
+    The bucket is the given one, or that of the environment.
+    """
     s3 = make_response_bucket()
     bucket = ResponseBucket(BUCKET, client=s3)
     bucket.put("outbox/1", b'{"large":true}')
@@ -296,6 +300,10 @@ def test_a_large_payload_is_fetched_from_the_bucket(line: Line) -> None:
 
     (body,) = line.in_queue()
     assert delivered(body, bucket=bucket).payload == {"large": True}
+    with pytest.raises(ConfigurationError, match="ONCEKEY_RESPONSE_BUCKET is not set"):
+        delivered(body)
+    monkeypatch.setenv("ONCEKEY_RESPONSE_BUCKET", BUCKET)
+    assert delivered(body).payload == {"large": True}
     bucket.put("outbox/1", b'{"large":false}')
     with pytest.raises(EnvelopeUnreadable, match="gone or damaged"):
         delivered(body, bucket=bucket)

@@ -26,3 +26,25 @@ def test_a_new_message_waits_for_more_earlier_ones_than_one_turn_sends() -> None
 
     assert list(line.messages) == earlier[:1_000]
     assert line.behind == {new.id}
+
+
+@pytest.mark.fault("K10.1")
+def test_a_new_message_as_old_as_the_last_that_is_sent_goes_with_it() -> None:
+    """Where more wait than a turn sends, each new message is sent or is left for later.
+
+    Red when one of the same time as the last is neither.
+    """
+    earlier = [waiting(number, tenant="b") for number in range(1_001)]
+    of_b = waiting(2_000, tenant="b")
+    of_a = waiting(3_000, tenant="a", created_at_ms=earlier[999].created_at_ms)
+    reading = in_order(
+        [of_b, of_a],
+        MemoryOutbox(*earlier, of_b, of_a),
+        lambda message: message.tenant,
+        lambda: True,
+    )
+
+    line = drive(reading, store=NO_STORE, clock=ManualClock())
+
+    assert list(line.messages) == [*earlier[:1_000], of_a]
+    assert line.behind == {of_b.id}

@@ -235,6 +235,22 @@ def test_a_queue_that_is_down_is_not_asked_for_ever() -> None:
     assert len(line.sqs.calls) == 3
 
 
+def test_a_queue_that_answers_now_and_then_is_asked_on() -> None:
+    """Only failures in a row are counted, from the last answer on."""
+    messages = [waiting(number) for number in range(50)]
+    line = Line(messages, StrictSqs())
+    answers = iter([True, False, False, True, True])
+
+    def sometimes(ids: list[str]) -> None:
+        if not next(answers):
+            down(ids)
+
+    line.sqs.happens = sometimes
+
+    assert len(line.relays()) == 20
+    assert len(line.sqs.calls) == 5
+
+
 def test_the_failures_of_the_first_batch_are_reported_after_the_second() -> None:
     """Where the first of two batches fails and the second does not, exactly the first is reported.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -231,6 +232,23 @@ def test_a_message_whose_work_did_not_run_fails(
 
     assert failed(worker(delivery(body("order.placed")), None)) == ["record-0"]
     assert "record-0: WorkNotRun at receive" in caplog.text
+
+
+def test_a_coroutine_that_a_function_returned_is_closed() -> None:
+    """Python has nothing to warn of beside the error."""
+    unread: Any = None
+    made = _later(unread, None)
+
+    assert failed(Worker(lambda *_: made)(delivery(body("order.placed")), None)) == ["record-0"]
+    assert inspect.getcoroutinestate(made) == inspect.CORO_CLOSED
+
+
+def test_a_worker_of_jobs_alone_needs_no_topics() -> None:
+    """What is refused is a worker that has nothing to do."""
+    Topics({}, jobs=Jobs(accepting(MemoryStore())))
+
+    with pytest.raises(ConfigurationError, match="name a handler for each topic, or pass jobs="):
+        Topics({})
 
 
 def test_a_failed_message_is_logged_without_its_text(caplog: pytest.LogCaptureFixture) -> None:

@@ -161,8 +161,8 @@ def test_a_short_outage_is_waited_out(outage: Callable[[], Exception]) -> None:
 
 
 @pytest.mark.fault("K4.5")
-def test_a_breaker_that_is_open_is_waited_for() -> None:
-    """Told to come back in five seconds, it asks nothing before.
+def test_a_breaker_that_is_open_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """Told to come back in five seconds, it asks nothing before; the log says once that it waits.
 
     Red when the pause forgets what the error says.
     """
@@ -172,6 +172,7 @@ def test_a_breaker_that_is_open_is_waited_for() -> None:
 
     assert turns.play(turns.record("a")) == []
     assert turns.clock.now_ms() - begun_ms >= 5_000
+    assert caplog.text.count("oncekey worker-waits") == 1
 
 
 @pytest.mark.fault("K4.5")
@@ -203,6 +204,49 @@ def test_what_there_is_no_time_for_is_given_back_at_once() -> None:
     assert turns.play(*map(turns.record, "abcde")) == ["c", "d", "e"]
     assert turns.begun == ["a", "b"]
     assert turns.delays == {"c": 0, "d": 0, "e": 0}
+
+
+@pytest.mark.fault("K4.5")
+def test_a_slow_message_makes_the_next_ones_expected_slow() -> None:
+    """After one that took 25 seconds, none is begun with 18 seconds left.
+
+    Red when the time that messages take is not noted.
+    """
+    turns = Turns(timeout_ms=70_000)
+    turns.takes_ms = dict.fromkeys("abc", 25_000)
+
+    assert turns.play(*map(turns.record, "abc")) == ["c"]
+
+
+@pytest.mark.fault("K4.5")
+def test_the_last_two_seconds_are_for_giving_messages_back() -> None:
+    """A message that would end in the last two seconds is not begun."""
+    turns = Turns(timeout_ms=20_000)
+    turns.takes_ms = dict.fromkeys("abcd", 5_500)
+
+    assert turns.play(*map(turns.record, "abcd")) == ["d"]
+
+
+@pytest.mark.fault("K4.5")
+def test_a_large_batch_in_a_short_invocation_is_done_to_its_end() -> None:
+    """Each message is expected to take its share of the time, until one has taken longer."""
+    turns = Turns(timeout_ms=8_000)
+    turns.takes_ms = dict.fromkeys("abcdefghij", 500)
+
+    assert turns.play(*map(turns.record, "abcdefghij")) == []
+
+
+@pytest.mark.fault("K4.5")
+@pytest.mark.parametrize(("takes_ms", "again"), [(4_000, ["a"]), (4_001, ["a", "b"])])
+def test_of_a_small_batch_each_message_is_expected_to_take_a_quarter(
+    takes_ms: int, again: list[str]
+) -> None:
+    """Of the invocation; one that failed says nothing of how long the others take."""
+    turns = Turns(timeout_ms=8_000)
+    turns.takes_ms = {"a": takes_ms}
+    turns.raises = {"a": [ValueError("no")]}
+
+    assert turns.play(*map(turns.record, "ab")) == again
 
 
 @pytest.mark.fault("K4.5")
@@ -275,7 +319,7 @@ def test_paused_work_waits_for_more_than_a_day_with_ten_receives() -> None:
     for receives in range(1, 11):
         turns = Turns()
         turns.raises = {"a": [Paused(operation="work", retry_after_s=30)]}
-        turns.play(turns.record("a", receives=receives, tried_for_s=waited_s))
+        assert turns.play(turns.record("a", receives=receives, tried_for_s=waited_s)) == ["a"]
         delays.append(turns.delays["a"])
         waited_s += delays[-1]
 
@@ -298,7 +342,8 @@ def test_what_stands_behind_another_attempt_waits_for_it(
     turns = Turns()
     turns.raises = {"a": [kind(operation="work", retry_after_s=5)]}
 
-    turns.play(turns.record("a", receives=receives, tried_for_s=tried_for_s))
+    # Reported as done, it would be lost.
+    assert turns.play(turns.record("a", receives=receives, tried_for_s=tried_for_s)) == ["a"]
 
     assert turns.delays == {"a": delay_s}
 
@@ -311,7 +356,7 @@ def test_a_message_above_its_tenants_quota_waits_for_the_time_that_the_refusal_n
     turns = Turns()
     turns.raises = {"a": [QuotaExceeded(operation="work", retry_after_s=3_600)]}
 
-    turns.play(turns.record("a"))
+    assert turns.play(turns.record("a")) == ["a"]
 
     assert turns.delays == {"a": 3_600}
 
@@ -334,6 +379,27 @@ def test_after_a_failure_in_a_fifo_group_nothing_of_it_is_begun() -> None:
     assert turns.play(*records) == ["a1", "a2"]
     assert turns.begun == ["a1", "b1", "b2"]
     assert list(turns.delays.items()) == [("a1", 2), ("a2", 2)]
+
+
+@pytest.mark.fault("K4.8")
+def test_where_the_queue_does_not_tell_its_timeout_six_of_the_function_are_the_most() -> None:
+    """AWS recommends that visibility timeout: what has failed waits for no longer."""
+    turns = Turns()
+
+    def unanswered() -> int:
+        raise StoreError("AccessDenied", transient=False)
+
+    turns.line.visibility_timeout_s = unanswered  # type: ignore[method-assign]  # that is the fault
+    turns.raises = {"a": [ValueError("no")]}
+
+    turns.play(turns.record("a", receives=12, tried_for_s=10_000))
+
+    assert turns.delays == {"a": 6 * 60}
+
+
+def test_an_event_without_messages_fails_none() -> None:
+    """Lambda reads the list that it is answered."""
+    assert Turns().worker({"Records": []}, None) == {"batchItemFailures": []}
 
 
 def test_a_queue_that_does_not_answer_costs_nothing_but_patience() -> None:

@@ -149,11 +149,11 @@ class OutboxSweep:
         self, run: _Run, before_ms: int, is_time_left: Callable[[], bool]
     ) -> None:
         turn, began_after = run.turn, self.place.after
-        async for after, page in self._pages(before_ms, is_time_left, began_after):
-            self.place.after = after
+        async for page in self._pages(before_ms, is_time_left, began_after):
             await run.take(page)
             await turn.send(each for each in page.messages if each.id not in page.tries)
             if turn.is_queue_down or not turn.is_complete:
+                # The next sweep continues with this page.
                 break
             self.place.after = page.after
             if page.after is None:
@@ -168,7 +168,7 @@ class OutboxSweep:
         is_time_left: Callable[[], bool],
         group: Callable[[Message], str],
     ) -> None:
-        async for _, page in self._pages(before_ms, is_time_left, None):
+        async for page in self._pages(before_ms, is_time_left, None):
             await run.take(page, in_order=True)
             if page.after is None:
                 run.is_complete = not run.is_cut
@@ -179,10 +179,10 @@ class OutboxSweep:
 
     async def _pages(
         self, before_ms: int, is_time_left: Callable[[], bool], after: Any
-    ) -> AsyncIterator[tuple[Any, OutboxPage]]:
+    ) -> AsyncIterator[OutboxPage]:
         while True:
             page = await ReadPage(table=self._table, before_ms=before_ms, after=after)
-            yield after, page
+            yield page
             after = page.after
             if after is None or not is_time_left():
                 return
