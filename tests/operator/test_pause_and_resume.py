@@ -8,7 +8,9 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError
 
-from oncekey.record.pause import PauseScope
+from oncekey.errors import StoreError
+from oncekey.record.pause import Pause, PauseScope
+from tests.support.dynamodb import deny, dynamodb_table, store_on
 from tests.support.operating import AUDIT, Operating, operating
 
 if TYPE_CHECKING:
@@ -144,3 +146,16 @@ def test_a_lost_answer_to_an_audit_line_is_no_failure(
     assert service.run(*PAUSE) == 0, service.err
     assert len(lost) == 2
     assert [outcome for _, outcome, _ in service.audited()] == ["intended", "done"]
+
+
+def test_a_table_that_refuses_is_told_as_a_failure_of_the_store() -> None:
+    """Whoever pauses or resumes knows that it may not have been done."""
+    with dynamodb_table() as client:
+        store = store_on(client)
+        deny(client, "UpdateItem")
+        stop = Pause(scope=PauseScope.OPERATION, name=REFUNDS, reason="", by="ops", since_ms=1)
+
+        with pytest.raises(StoreError, match="AccessDenied"):
+            store.pause(stop)
+        with pytest.raises(StoreError, match="AccessDenied"):
+            store.resume(PauseScope.OPERATION, REFUNDS)

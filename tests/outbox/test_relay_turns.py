@@ -81,6 +81,18 @@ def test_one_entry_that_is_refused_keeps_no_other_from_being_sent(
     assert ("message-0013" in line.table.aside) is (code == "InvalidMessageContents")
 
 
+# What AWS answers where the queue, its name, its key or the credentials are at fault.
+OF_THE_QUEUE = [
+    *("AccessDeniedException", "AuthFailure", "ExpiredToken", "ExpiredTokenException"),
+    *("IncompleteSignature", "InvalidAccessKeyId", "InvalidAddress", "InvalidClientTokenId"),
+    *("InvalidSecurity", "InvalidSignatureException", "MissingAuthenticationToken"),
+    *("MissingAuthenticationTokenException", "NonExistentQueue", "NotAuthorized"),
+    *("OptInRequired", "OverLimit", "QueueDeletedRecently", "QueueDoesNotExist"),
+    *("RequestExpired", "SignatureDoesNotMatch", "Throttling", "ThrottlingException"),
+    "UnrecognizedClientException",
+]
+
+
 @pytest.mark.fault("K5.4")
 @pytest.mark.parametrize(
     ("code", "status"),
@@ -89,6 +101,7 @@ def test_one_entry_that_is_refused_keeps_no_other_from_being_sent(
         ("AWS.SimpleQueueService.NonExistentQueue", 400),
         ("KmsDisabled", 400),
         ("KMS.AccessDeniedException", 400),
+        *((code, 400) for code in OF_THE_QUEUE),
         ("RequestThrottled", 403),
         ("InternalError", 500),
     ],

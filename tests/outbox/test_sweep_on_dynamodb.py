@@ -302,6 +302,13 @@ def test_nothing_is_made_of_a_message_that_has_left(line: Line) -> None:
     assert line.in_table() == set()
 
 
+def test_it_is_said_whether_a_note_was_made(line: Line) -> None:
+    """Of a message that is there, that a person was told of it."""
+    line.write(1)
+
+    assert line.table.mark_told("message-001", 1)
+
+
 def test_an_item_that_is_no_message_is_set_aside(line: Line) -> None:
     """What somebody else has put into the table is told to a person, and read no more.
 

@@ -10,7 +10,7 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from oncekey.store.aws_errors import Kind, is_passing, kind_of_code, store_error
+from oncekey.store.aws_errors import Kind, is_passing, kind_of, kind_of_code, store_error
 
 ADDRESS = "https://somewhere.example"
 
@@ -96,9 +96,12 @@ UNLISTED = {
     "ProvisionedThroughputExceeded": Kind.THROTTLED,
     "SlowDown": Kind.THROTTLED,
     "TooManyRequestsException": Kind.THROTTLED,
+    "InternalError": Kind.OUTAGE,
     "InternalFailure": Kind.OUTAGE,
     "ServiceUnavailable": Kind.OUTAGE,
+    "ServiceUnavailableException": Kind.OUTAGE,
     "RequestTimeout": Kind.OUTAGE,
+    "RequestTimeoutException": Kind.OUTAGE,
     "OperationAborted": Kind.CONFLICT,
     "AccessDenied": Kind.CONFIGURATION,
     "ExpiredToken": Kind.CONFIGURATION,
@@ -168,11 +171,61 @@ def test_codes_that_no_model_lists_are_in_the_table_too(code: str, kind: Kind) -
 
 
 @pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (FileNotFoundError("/etc/ssl"), Kind.CONFIGURATION),
+        (PermissionError("/etc/ssl"), Kind.CONFIGURATION),
+        (OSError("broken pipe"), Kind.OUTAGE),
+        (BufferError("in use"), Kind.MISTAKE),
+        (MemoryError(), Kind.MISTAKE),
+        (KeyError("pk"), Kind.MISTAKE),
+        (StopIteration(), Kind.OUTAGE),
+    ],
+    ids=repr,
+)
+def test_an_exception_in_place_of_an_answer_has_a_kind(error: Exception, kind: Kind) -> None:
+    """Files that cannot be read are the deployment's fault, and what code raises is a mistake; what
+    nobody knows may pass.
+    """
+    assert kind_of(error) is kind
+
+
+def test_a_mistake_says_where_it_was_raised() -> None:
+    """The log names the innermost line, by its file and number."""
+
+    def deep() -> None:
+        raise ValueError("4242secret")
+
+    try:
+        deep()
+    except ValueError as error:
+        reason = store_error(error).reason
+
+    line = deep.__code__.co_firstlineno + 1
+    assert reason.startswith(f"ValueError at test_aws_errors.py:{line}: a mistake in the call")
+
+
+def test_a_failure_without_credentials_says_what_gives_them() -> None:
+    """In the words of this layer, for the log and the operator."""
+    failure = store_error(exceptions.NoCredentialsError())
+
+    assert failure.said == "no credentials were found: in Lambda, the function's role gives them"
+    assert not failure.needs_deployment
+
+
+class Answered(Exception):
+    """An exception of another client, with an answer of AWS."""
+
+    response = refusal("ThrottlingException").response
+
+
+@pytest.mark.parametrize(
     ("error", "passes"),
     [
         *((refusal(code), True) for code in WILL_PASS),
         *((refusal(code), False) for code in WILL_NOT),
         (NO_ANSWER[0], True),
+        (Answered("slower"), True),
         (exceptions.ParamValidationError(report="a wrong type"), False),
         (exceptions.NoRegionError(), False),
         (ConnectionResetError("reset"), False),

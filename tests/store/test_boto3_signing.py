@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
@@ -96,6 +97,14 @@ def test_a_request_has_the_signature_that_botocore_computes(
     expected = ["content-type", "host", "x-amz-date", "x-amz-security-token", "x-amz-target"]
     names = [name for name in expected if token or name != "x-amz-security-token"]
     assert f"SignedHeaders={';'.join(names)}," in given
+
+
+def test_a_request_is_signed_with_the_time_of_day() -> None:
+    """AWS refuses a request whose date is more than some minutes off."""
+    given = text_of(sent(client()).headers)["x-amz-date"]
+
+    signed = datetime.strptime(given, "%Y%m%dT%H%M%S%z")
+    assert abs(datetime.now(UTC) - signed) < timedelta(minutes=1)
 
 
 def test_a_request_is_signed_once() -> None:

@@ -297,3 +297,12 @@ def test_contention_at_a_counter_is_told_apart(code: str) -> None:
     with pytest.raises(StoreError) as raised:
         cancellation(cancelled(code, "None", code), COUNTED)
     assert raised.value.contention != "counter"
+
+
+def test_a_parameter_that_botocore_refuses_is_not_repeated() -> None:
+    """Its own text names the value; the author is told the kind of fault."""
+    error = exceptions.ParamValidationError(report="Invalid type, value: 4242secret")
+
+    assert cancellation(error, commit()) == Inapplicable(
+        "a parameter has a type that DynamoDB does not take"
+    )

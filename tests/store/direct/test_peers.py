@@ -255,9 +255,9 @@ def test_a_name_without_an_address_is_unsent(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_resolver_that_stalls_does_not_hold_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's resolver has no timeout: the call ends without it.
+    """The system's resolver has no timeout: the call ends without it, and so does the process.
 
-    Red when the call waits for the resolver.
+    Red when the call waits for the resolver, or its thread keeps the process alive.
     """
     release = threading.Event()
 
@@ -269,7 +269,11 @@ def test_a_resolver_that_stalls_does_not_hold_the_call(monkeypatch: pytest.Monke
     monkeypatch.setattr(socket, "getaddrinfo", stalls)
 
     found = failure(Peer(url="http://slow.example").client(150))
+    asking = [each for each in threading.enumerate() if each.name == "oncekey-dns"]
     release.set()
+
+    assert asking
+    assert all(each.daemon for each in asking)
 
     assert (found.reason, found.is_harmless) == ("ConnectTimeoutError", True)
 
