@@ -133,6 +133,9 @@ class Run:
         ]
         if self._coverage.runs_at_import(fault.path, fault.line) or not covering:
             covering = [*covering, *self._of_module(fault.path, process)]
+        if not covering:
+            # Only an import runs the module, such as the names of a package.
+            covering = [test for test in process.items if test in self._coverage.seconds]
         tests = self._in_turn(covering, known, f"test_{Path(fault.path).name}")
         return _within_time(tests, self._coverage.seconds)
 

@@ -168,11 +168,10 @@ def test_a_test_without_a_queue_hears_nothing_of_it(caplog: pytest.LogCaptureFix
     assert "message-not-postponed" not in caplog.text
 
 
-def test_a_workers_own_client_asks_the_queue_once(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workers_own_client_asks_the_queue_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that does not answer must not use up the time of the messages."""
-    monkeypatch.setenv("ONCEKEY_QUEUE_URL", line.url)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setenv("ONCEKEY_QUEUE_URL", "https://sqs.example/a-queue-of-its-own")
 
     config: Any = own_queue()._connected().meta.config
 

@@ -9,9 +9,11 @@ import pytest
 
 from oncekey import Completed, StillUnknown, settle
 from oncekey.errors import StoreError
+from oncekey.outbox.sweep import OutboxSweep, Swept
 from oncekey.reconciler.report import Report
+from oncekey.reconciler.settings import ReconcilerSettings
 from tests.support.accepted import START_WITHIN_MS, Accepted
-from tests.support.reconciled import PAID, Unrecorded, counts, knows, reconciles
+from tests.support.reconciled import PAID, Unrecorded, counts, knows, reconciles, wait_until_due
 from tests.support.replacing import replace
 from tests.support.steps import FAILED, Steps, caught, step
 
@@ -145,3 +147,53 @@ def test_what_is_not_written_is_not_counted(
 def said(entry: logging.LogRecord) -> str:
     """What an entry of the log is about."""
     return str(entry.__dict__.get("oncekey_event"))
+
+
+@pytest.mark.parametrize("work", ["failed", "set_aside", "resent"])
+def test_a_run_that_met_what_should_not_be_is_a_warning(
+    work: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also messages that a relay had left: an alarm counts how often a run sends some."""
+    caplog.set_level("INFO")
+
+    met: Any = {work: 2}
+    Report(**met).log()
+    Report(visited=2).log()
+
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("WARNING", f"oncekey reconciled: {work} 2"),
+        ("INFO", "oncekey reconciled: visited 2"),
+    ]
+
+
+@pytest.mark.parametrize("resent", [0, 1])
+def test_a_run_that_could_only_send_messages_has_done_something(resent: int) -> None:
+    """A run fails if it could do nothing of what was due; a message that it sent is something. It
+    sends what is older than the grace, which the relay had time for.
+    """
+    service = Unrecorded()
+    service.fails()
+    wait_until_due(service)
+    service.store.refuse("read", 1_000)
+    asked: list[int] = []
+
+    class Sweeping(OutboxSweep):
+        """An outbox that sends so many messages."""
+
+        def __init__(self) -> None:
+            """It has no table and no queue."""
+
+        def run(self, **times: Any) -> Swept:
+            """It notes what it was asked for."""
+            asked.append(times["before_ms"])
+            return Swept(resent=resent)
+
+    turns, now_ms = ReconcilerSettings(outbox_grace_ms=70_000), service.clock.now_ms()
+    if resent:
+        report = reconciles(service, waits=False, outbox=Sweeping(), turns=turns)
+        assert counts(report) == {"visited": 1, "failed": 1, "resent": 1}
+    else:
+        with pytest.raises(StoreError, match="nothing of what is due could be done"):
+            reconciles(service, waits=False, outbox=Sweeping(), turns=turns)
+
+    assert asked == [now_ms - 70_000]

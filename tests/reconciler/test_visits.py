@@ -299,6 +299,7 @@ def test_what_is_no_resolver_is_refused() -> None:
         ({"clock": ManualClock}, "clock is the class ManualClock: pass an object of it"),
         ({"resolvers": print}, "resolvers= is no list of functions"),
         ({"resolvers": "what_became_of"}, "resolvers= is no list of functions"),
+        ({"resolvers": ""}, "resolvers= is no list of functions"),
         ({"handlers": print}, "handlers= is no list of functions"),
         ({"handlers": [print]}, "'print' is in handlers=, and is decorated with neither"),
     ],

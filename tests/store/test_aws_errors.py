@@ -196,12 +196,11 @@ def test_a_mistake_says_where_it_was_raised() -> None:
     def deep() -> None:
         raise ValueError("4242secret")
 
-    try:
+    with pytest.raises(ValueError, match="4242secret") as raised:
         deep()
-    except ValueError as error:
-        reason = store_error(error).reason
 
     line = deep.__code__.co_firstlineno + 1
+    reason = store_error(raised.value).reason
     assert reason.startswith(f"ValueError at test_aws_errors.py:{line}: a mistake in the call")
 
 
