@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from http.client import BadStatusLine
 from typing import Any
 
@@ -202,6 +203,9 @@ def test_a_mistake_says_where_it_was_raised() -> None:
     line = deep.__code__.co_firstlineno + 1
     reason = store_error(raised.value).reason
     assert reason.startswith(f"ValueError at test_aws_errors.py:{line}: a mistake in the call")
+    with pytest.raises(ValueError, match="Expecting") as below:
+        json.loads("{")
+    assert store_error(below.value).reason.startswith("JSONDecodeError at decoder.py:")
 
 
 def test_a_failure_without_credentials_says_what_gives_them() -> None:
