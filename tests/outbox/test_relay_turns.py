@@ -81,18 +81,6 @@ def test_one_entry_that_is_refused_keeps_no_other_from_being_sent(
     assert ("message-0013" in line.table.aside) is (code == "InvalidMessageContents")
 
 
-# What AWS answers where the queue, its name, its key or the credentials are at fault.
-OF_THE_QUEUE = [
-    *("AccessDeniedException", "AuthFailure", "ExpiredToken", "ExpiredTokenException"),
-    *("IncompleteSignature", "InvalidAccessKeyId", "InvalidAddress", "InvalidClientTokenId"),
-    *("InvalidSecurity", "InvalidSignatureException", "MissingAuthenticationToken"),
-    *("MissingAuthenticationTokenException", "NonExistentQueue", "NotAuthorized"),
-    *("OptInRequired", "OverLimit", "QueueDeletedRecently", "QueueDoesNotExist"),
-    *("RequestExpired", "SignatureDoesNotMatch", "Throttling", "ThrottlingException"),
-    "UnrecognizedClientException",
-]
-
-
 @pytest.mark.fault("K5.4")
 @pytest.mark.parametrize(
     ("code", "status"),
@@ -101,7 +89,6 @@ OF_THE_QUEUE = [
         ("AWS.SimpleQueueService.NonExistentQueue", 400),
         ("KmsDisabled", 400),
         ("KMS.AccessDeniedException", 400),
-        *((code, 400) for code in OF_THE_QUEUE),
         ("RequestThrottled", 403),
         ("InternalError", 500),
     ],
@@ -246,22 +233,6 @@ def test_a_queue_that_is_down_is_not_asked_for_ever() -> None:
 
     assert len(line.relays()) == 100
     assert len(line.sqs.calls) == 3
-
-
-def test_a_queue_that_answers_now_and_then_is_asked_on() -> None:
-    """Only failures in a row are counted, from the last answer on."""
-    messages = [waiting(number) for number in range(50)]
-    line = Line(messages, StrictSqs())
-    answers = iter([True, False, False, True, True])
-
-    def sometimes(ids: list[str]) -> None:
-        if not next(answers):
-            down(ids)
-
-    line.sqs.happens = sometimes
-
-    assert len(line.relays()) == 20
-    assert len(line.sqs.calls) == 5
 
 
 def test_the_failures_of_the_first_batch_are_reported_after_the_second() -> None:

@@ -249,7 +249,6 @@ def test_a_retry_that_comes_between_the_writes_has_it() -> None:
     assert service.ran == ["charge"]
 
 
-@pytest.mark.fault("K12.7")
 @pytest.mark.parametrize("comes", ["a running retry", "another operation that runs"])
 def test_what_runs_between_the_writes_is_told_apart(comes: str) -> None:
     """A retry that runs may still end the operation, so it is `RUNNING`; what runs under the key as
@@ -278,7 +277,6 @@ def test_what_runs_between_the_writes_is_told_apart(comes: str) -> None:
     assert said is (Settlement.RUNNING if comes == "a running retry" else Settlement.OVERTAKEN)
 
 
-@pytest.mark.fault("K12.7")
 def test_a_large_answer_that_ends_it_is_kept() -> None:
     """Beside its record, as any large answer, and every retry gets it whole."""
     service = stopped(Steps())
