@@ -30,7 +30,7 @@ def test_function_uses_its_bucket() -> None:
 
 def test_faults_of_buckets_are_reported() -> None:
     """A bucket named twice, unknown, impossible or gone at once is refused, all in one message."""
-    environment = {"A": BucketName("other"), "B": BucketName("answers")}
+    environment = {"OTHERS": BucketName("other"), "ANSWERS": BucketName("answers")}
     function = Function(name="f", handler="m.f", timeout_s=1, environment=environment)
     buckets = (
         Bucket(name="answers", expirations=(Expiration(prefix="a/", after_days=0),)),
