@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from oncekey import Completed, ConfigurationError, idempotent, single_tenant
-from oncekey.errors import OutcomeUnknown
+from oncekey.errors import OutcomeUnknown, StoreError
 from oncekey.record.record import Status
 from tests.support.abandoned import HOLD, Abandoned
-from tests.support.events import load, with_body
+from tests.support.events import load, with_body, with_key
 from tests.support.protected import is_replay
+from tests.support.reconciled import reconciles
 from tests.support.steps import FAILED, FaultyStore, Steps, caught, commit, finds, noise, step
 
 GRACE_MS = 60_000
@@ -210,6 +211,43 @@ def test_a_request_that_no_message_holds_is_not_kept() -> None:
     assert service.record.request is None
     assert service.reconciles().waiting == 1
     assert service.store.messages == []
+
+
+def test_all_that_is_half_done_is_handed_back_in_one_run() -> None:
+    """A run hands back each operation that is due.
+
+    Red when hand-backs that succeed count as failures of the outbox.
+    """
+    service = half_done(number=5)
+
+    report = reconciles(service)
+
+    assert (report.handed_back, len(service.store.messages), report.is_complete) == (5, 5, True)
+
+
+def test_an_outbox_that_does_not_answer_is_asked_for_two_records_of_a_run() -> None:
+    """After two failures the other operations stay due without a turn, and no time is spent on
+    them.
+
+    Red when an outbox that is down is asked for each of many records.
+    """
+    service = half_done(number=5)
+    service.store.refuse("commit Reschedule", 99)
+
+    with pytest.raises(StoreError, match="nothing of what is due could be done, 2 times"):
+        reconciles(service)
+
+    service.store.recovers()
+    assert reconciles(service, waits=False).handed_back == 5
+
+
+def half_done(*, number: int) -> Steps:
+    """So many operations that are to be handed back."""
+    service = Steps(on_abandoned="complete")
+    for each in range(number):
+        service.event = with_key(load("apigw_http_v2_post"), f"key-of-number-{each:04d}")
+        service.sends(HOLD, ends=FAILED)
+    return service
 
 
 def test_an_answer_that_is_lost_hands_back_once() -> None:

@@ -93,6 +93,7 @@ ROWS = [
     Row("dead, and looked at often", met(IN_PROGRESS, reconcile_attempts=99), End),
     Row("accepted, never begun", met(PENDING), End),
     Row("accepted, begun once", met(PENDING, attempt=2), Wait),
+    Row("accepted, begun, request kept", met(PENDING, attempt=2, request="{}"), Wait),
     Row("accepted, begun, turns used up", met(PENDING, attempt=2, reconcile_attempts=4), Escalate),
     Row("accepted, begun, escalated", met(PENDING, attempt=2, escalated_at_ms=1), Escalate),
     Row("unknown", met(UNKNOWN), Ask, Escalate),

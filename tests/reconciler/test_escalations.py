@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,15 @@ from oncekey.reconciler.decisions import TOLD_ONCE_IN_MS
 from oncekey.reconciler.escalation import TOPIC
 from oncekey.record.record import Status
 from tests.support.protected import is_replay, problem_of
-from tests.support.reconciled import PAID, Escalations, Unrecorded, counts, knows, reconciles
+from tests.support.reconciled import (
+    PAID,
+    Escalations,
+    Unrecorded,
+    counts,
+    knows,
+    reconciles,
+    wait_until_due,
+)
 from tests.support.steps import FAILED, POST, Dying, Steps, step
 
 if TYPE_CHECKING:
@@ -220,6 +228,40 @@ def test_a_reconciler_that_is_killed_while_it_tells_tells_again() -> None:
     assert due_in_ms(service) == TOLD_ONCE_IN_MS
     assert counts(service.reconciles()) == ESCALATED
     assert len({body["id"] for body in service.escalations.bodies}) == 1
+
+
+@pytest.mark.parametrize(
+    ("lasts_ms", "takes_ms", "is_told"),
+    [
+        (20_000, 15_000, True),
+        (20_000, 15_001, False),
+        (50_000, 40_000, True),
+        (50_000, 40_001, False),
+    ],
+)
+def test_a_message_is_sent_while_the_end_of_the_run_cannot_cut_it_off(
+    lasts_ms: int, takes_ms: int, is_told: bool
+) -> None:
+    """A person is told while ten seconds of the run are left, or a quarter of a short run. Later,
+    the record stays due without a turn, and the run is not complete.
+
+    Red when a short run tells nobody, or a message may be under way at the end of the invocation.
+    """
+    service = unknown()
+    wait_until_due(service)
+    before = service.record
+    read = service.store.read
+
+    def slow(pk: str) -> Any:
+        service.clock.advance(takes_ms)
+        return read(pk)
+
+    service.store.read = slow
+    report = service.reconciles(waits=False, lasts_ms=lasts_ms)
+
+    assert (len(service.escalations.bodies), report.escalated) == (int(is_told), int(is_told))
+    assert report.is_complete is is_told
+    assert is_told or service.record == before
 
 
 def test_without_a_queue_it_is_said_in_the_log_and_said_again(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Completed, NotExecuted, StillUnknown
+from oncekey import Completed, NotExecuted, StillUnknown, settle
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.reconciler.reconciler import Reconciler
 from oncekey.record.record import Record, Status
+from oncekey.record.transitions import Reschedule
 from oncekey.settings import DUE_SHARDS
 from oncekey.store.due_index import DuePage
 from oncekey.testing.memory import ManualClock
@@ -26,6 +27,9 @@ from tests.support.reconciled import (
     wait_until_due,
 )
 from tests.support.steps import POST, FaultyStore, Steps, caught, finds, raises, step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEYS = [f"key-of-number-{number:04d}" for number in range(6)]
 DOWN = StoreError("no route to the store", transient=True)
@@ -55,6 +59,22 @@ class NoIndex(FaultyStore):
         """Nothing."""
         del after
         raise DOWN
+
+
+class SlowReads(FaultyStore):
+    """A store that takes so long to read a record, by `clock` once it has one."""
+
+    def __init__(self, takes_ms: int) -> None:
+        super().__init__()
+        self.clock: ManualClock | None = None
+        self._takes_ms = takes_ms
+
+    def read(self, pk: str) -> Record | None:
+        """Read, later."""
+        if self.clock is not None:
+            self.clock.advance(self._takes_ms)
+        found: Record | None = super().read(pk)
+        return found
 
 
 class Lagging(FaultyStore):
@@ -135,6 +155,69 @@ def test_a_short_invocation_does_what_it_can() -> None:
     assert (numbers["settled"], numbers["is_complete"]) == (6, True)
 
 
+def test_a_short_invocation_keeps_a_quarter_for_its_end() -> None:
+    """Of an invocation of three seconds a quarter is left for the last writes: no resolver is
+    asked that could take it.
+    """
+    service = unknown()
+
+    def slow() -> Any:
+        service.clock.advance(1_300)
+        return Completed(PAID)
+
+    knows(slow)
+    wait_until_due(service)
+    deadline_ms = service.clock.now_ms() + 3_000
+
+    numbers = reconciler(service)({}, Context(service.clock, deadline_ms))
+
+    assert (numbers["settled"], numbers["is_complete"]) == (1, False)
+    assert service.clock.now_ms() <= deadline_ms - 750
+
+
+def test_what_waits_has_its_turn_though_more_is_due_than_a_run_can_read() -> None:
+    """After half of its time a run asks about what it has read, and then it goes on reading.
+
+    Red when a run reads until its time is up, and asks nobody.
+    """
+    service = unknown(SlowReads(1_000), [f"key-of-number-{number:04d}" for number in range(60)])
+    service.store.clock = service.clock
+    knows(Completed(PAID))
+
+    report = service.reconciles()
+
+    assert (report.visited, report.settled, report.is_complete) == (50, 25, False)
+
+
+def test_a_run_whose_last_visit_takes_the_rest_of_its_time_says_that_more_is_due() -> None:
+    """A run that ends with a visit that nothing waited for is not complete while records are due.
+
+    Red when a run that read only some of the records reports that it is complete.
+    """
+    service = Unrecorded(store=SlowReads(30_000), effects="repeatable")
+    for key in KEYS[:3]:
+        service.is_killed(key)
+    service.store.clock = service.clock
+
+    report = service.reconciles()
+
+    assert (counts(report), report.is_complete) == ({"visited": 2, "expired": 2}, False)
+
+
+def test_what_has_no_room_in_a_run_is_left_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that a run cannot keep in its memory stay due, and the run says that it was not
+    complete.
+    """
+    monkeypatch.setattr("oncekey.reconciler.lanes._MOST_WAITING", 4)
+    service = unknown()
+    knows(Completed(PAID))
+
+    first, second = service.reconciles(), service.reconciles(waits=False)
+
+    assert (first.settled, first.is_complete) == (4, False)
+    assert (second.settled, second.is_complete) == (2, True)
+
+
 def test_an_incomplete_run_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """The numbers of each run are one line: a warning where something was left or has failed."""
     caplog.set_level(logging.INFO, "oncekey")
@@ -152,6 +235,7 @@ def test_an_incomplete_run_is_a_warning(caplog: pytest.LogCaptureFixture) -> Non
     ]
     assert lines[0].__dict__["is_complete"] is False
     assert "nothing, for want of time" in lines[0].getMessage()
+    assert lines[1].getMessage() == "oncekey reconciled: visited 6, asked 6, settled 6"
     assert "nothing was due" in lines[2].getMessage()
 
 
@@ -345,6 +429,41 @@ def test_of_two_runs_that_take_the_same_turn_one_asks() -> None:
     report = service.reconciles()
 
     assert (asked, report.overtaken, report.settled) == ([], 1, 0)
+
+
+class Overtaken(FaultyStore):
+    """A store that does not answer a turn, before which `happens`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.call_timeout_ms = 1_500
+        self.happens: Callable[[], object] | None = None
+
+    def write(self, transition: Any) -> Any:
+        """Write, or not."""
+        if isinstance(transition, Reschedule) and self.happens is not None:
+            happens, self.happens = self.happens, None
+            happens()
+            raise DOWN
+        return super().write(transition)
+
+
+def test_a_turn_without_an_answer_is_not_taken_where_somebody_else_has_settled() -> None:
+    """A turn whose answer was lost, and whose record is another one now, was not taken: nobody is
+    asked, and that alone is counted.
+
+    Red when each refusal after a lost answer counts as a write of one's own.
+    """
+    store = Overtaken()
+    service = unknown(store, KEYS[:1])
+    asked = knows(Completed(PAID))
+    store.happens = lambda: settle(
+        service.runs[0].reference, Completed(PAID), store=store, clock=service.clock
+    )
+
+    report = service.reconciles()
+
+    assert (asked, counts(report)) == ([], {"visited": 1, "overtaken": 1})
 
 
 class NotingShards(FaultyStore):

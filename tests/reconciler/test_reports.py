@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,6 @@ from tests.support.replacing import replace
 from tests.support.steps import FAILED, Steps, caught, step
 
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Callable
 
 LATER_MS = 300_000
@@ -142,6 +142,18 @@ def test_what_is_not_written_is_not_counted(
     with pytest.raises(StoreError):
         reconciles(service, waits=False)
     assert (report.failed, getattr(report, number)) == (1, 0)
+
+
+def test_a_run_that_sent_messages_again_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A relay has left what the reconciler sends, so an alarm can count such runs.
+
+    Red when a relay that sends nothing is noticed only by its messages' age.
+    """
+    caplog.set_level(logging.INFO, "oncekey")
+    for report in (Report(visited=1), Report(resent=1)):
+        report.log()
+
+    assert [entry.levelname for entry in caplog.records] == ["INFO", "WARNING"]
 
 
 def said(entry: logging.LogRecord) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,6 +28,9 @@ from tests.support.reconciled import (
 from tests.support.replacing import replace
 from tests.support.stable_names import stable_repr
 from tests.support.steps import POST, Steps, caught, finds, raises, step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEYS = [f"key-of-number-{number:04d}" for number in range(4)]
 # With the manual clock's chance of a half: three quarters of a minute.
@@ -189,6 +192,118 @@ def test_a_provider_that_hangs_does_not_take_the_time_of_all_others() -> None:
     ]
 
 
+def test_one_slow_answer_keeps_no_other_record_waiting() -> None:
+    """Where a resolver takes long over one record, the others of its provider are settled in the
+    same run: the cause may be the record.
+
+    Red when the first slow answer ends the questions to a provider.
+    """
+    service = unknown_of_each(KEYS)
+
+    def slow() -> Any:
+        service.clock.advance(10_000)
+        return StillUnknown()
+
+    knows(slow, Completed(PAID))
+    report = service.reconciles()
+
+    assert (report.settled, report.still_unknown, report.is_complete) == (3, 1, True)
+
+
+def test_a_provider_that_hangs_has_its_share_of_a_long_run() -> None:
+    """In a run of ten minutes, ten seconds for each of four records are not too much.
+
+    Red when a provider's share is that of a run of another length.
+    """
+    service = unknown_of_each(KEYS)
+
+    def hangs() -> Any:
+        service.clock.advance(10_000)
+        return StillUnknown()
+
+    asked = knows(hangs)
+    report = service.reconciles(lasts_ms=600_000)
+
+    assert (len(asked), report.is_complete) == (4, True)
+
+
+def test_a_slow_provider_is_asked_after_a_quick_one() -> None:
+    """Once a provider has answered quickly, all its records come before those of one that has not
+    been asked yet.
+
+    Red when what was measured of a provider is not heeded.
+    """
+    service, order = unknown_of_each(KEYS), []
+    other = Unrecorded(operation="POST /orders", store=service.store, clock=service.clock)
+    for key in KEYS:
+        other.fails(key)
+
+    def answers(name: str, takes_ms: int) -> Callable[[], Any]:
+        def answer() -> Any:
+            order.append(name)
+            service.clock.advance(takes_ms)
+            return Completed(PAID)
+
+        return answer
+
+    knows(answers("slow", 8_000))
+    knows(answers("quick", 20), operation="POST /orders")
+    service.reconciles()
+
+    # By the shards of these keys, a quick one is met first.
+    assert order == ["quick"] * 4 + ["slow"] * 4
+
+
+def test_nobody_is_asked_before_the_grace_of_the_reconciler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the reconciler has a longer grace than the handler, records are unknown until it has
+    ended, and no resolver is asked. That says nothing of their provider, so each has its turn.
+
+    Red when such a turn counts as a failure of the provider, or as nothing.
+    """
+    service = unknown_of_each(KEYS)
+    asked = knows(Completed(PAID))
+    wait_until_due(service)
+    write = service.store.write
+
+    def slow(transition: Any) -> Any:
+        service.clock.advance(6_000)
+        return write(transition)
+
+    service.store.write = slow
+    monkeypatch.setenv("ONCEKEY_RECONCILE_GRACE_MS", "3600000")
+    report = service.reconciles(waits=False)
+
+    assert (counts(report), asked) == ({"visited": 4, "still_unknown": 4}, [])
+    assert report.is_complete
+
+
+def unknown_of_each(keys: list[str]) -> Unrecorded:
+    """A service with an unknown record for each key."""
+    service = Unrecorded()
+    for key in keys:
+        service.fails(key)
+    return service
+
+
+def test_a_resolver_that_takes_a_moment_is_heard() -> None:
+    """A resolver has until the end of its own time, or of the run.
+
+    Red when it is heard only if it answers at once.
+    """
+    service = unknown()
+    never = threading.Event()
+
+    def takes_a_moment() -> Any:
+        never.wait(0.05)
+        return Completed(PAID)
+
+    knows(takes_a_moment)
+
+    assert service.reconciles().settled == 1
+
+
 def test_a_resolver_that_hangs_has_had_its_turn_before_it_was_asked() -> None:
     """The turn is on record while the resolver is asked: whoever dies with it finds the record due
     at the next back-off, not at the head of every run.
@@ -240,7 +355,7 @@ def test_a_resolver_is_heard_no_longer_than_the_run_lasts(
     goes_on = threading.Event()
 
     def hangs() -> Any:
-        goes_on.wait()
+        goes_on.wait(5)
         return Completed(PAID)
 
     knows(hangs)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from oncekey.errors import ConfigurationError
-from oncekey.reconciler import Reconciler
-from oncekey.reconciler.settings import ReconcilerSettings, reconciler_settings_from
+from oncekey.reconciler import Reconciler, ReconcilerSettings, Report
+from oncekey.reconciler.settings import reconciler_settings_from
 from oncekey.store.sqs import SqsQueue
 from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
@@ -115,9 +115,29 @@ def test_every_setting_has_a_variable() -> None:
         assert getattr(settings, name) == number
 
 
-def test_nothing_given_means_the_defaults() -> None:
-    """An empty environment gives the defaults."""
-    assert reconciler_settings_from({}) == ReconcilerSettings()
+def test_nothing_given_means_the_documented_defaults() -> None:
+    """An empty environment gives the defaults of the reference."""
+    minute_ms, day_ms = 60_000, 24 * HOUR_MS
+    documented = {
+        "first_delay_ms": minute_ms,
+        "longest_delay_ms": 3 * HOUR_MS,
+        "max_attempts": 10,
+        "resolver_timeout_ms": 10_000,
+        "outbox_grace_ms": minute_ms,
+        "escalate_again_ms": 7 * day_ms,
+    }
+
+    settings = reconciler_settings_from({})
+
+    assert {name: getattr(settings, name) for name in documented} == documented
+    assert settings == ReconcilerSettings()
+
+
+def test_a_run_returns_its_report() -> None:
+    """The package has the names that a caller of `run` needs."""
+    reconciler = Reconciler(store=MemoryStore(), turns=ReconcilerSettings())
+
+    assert reconciler.run(0) == Report()
 
 
 def test_all_faults_are_told_at_once() -> None:

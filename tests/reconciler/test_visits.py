@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -193,6 +194,20 @@ def test_what_nobody_began_is_answered_408_in_the_words_of_its_handler(preset: A
     assert service.runs == []
 
 
+def test_the_408_names_its_handlers_documentation() -> None:
+    """Where the reconciler knows the handler, the answer has that handler's `problem_base`.
+
+    Red when a handler that is named is not known.
+    """
+    base = "https://docs.example/problems/"
+    service = Accepted(problem_base=base)
+    service.sends()
+    service.clock.advance(START_WITHIN_MS + 1)
+
+    assert reconciles(service, waits=False, handlers=(service.handler,)).timed_out == 1
+    assert json.loads(service.send(POST)["body"])["type"].startswith(base)
+
+
 def test_what_was_begun_waits_and_is_then_for_a_person() -> None:
     """An accepted request that a worker has begun is never timed out: it waits for a redrive, is
     escalated after its turns, and its client or a redriven message still finishes it.
@@ -271,6 +286,27 @@ def test_an_answer_that_is_large_is_kept_elsewhere(body: str) -> None:
     assert len(service.store.blobs) == 1
     answer = service.send(POST)
     assert (answer["statusCode"], answer["body"] == body, is_replay(answer)) == (200, True, True)
+
+
+def test_a_bucket_that_is_slow_does_not_take_the_time_of_all_others() -> None:
+    """Once two answers have taken long to save in the bucket, the others are left to their next
+    turn, also where each was saved in the end.
+
+    Red when a run waits for a slow bucket again and again.
+    """
+    service = Unrecorded()
+    for number in range(4):
+        service.fails(f"key-of-number-{number:04d}")
+    knows(Completed({"statusCode": 200, "body": TOO_LARGE_FOR_AN_ITEM}))
+    save = service.store.save
+
+    def slow(blob: Any) -> None:
+        service.clock.advance(8_000)
+        save(blob)
+
+    service.store.save = slow
+
+    assert counts(service.reconciles()) == {"visited": 4, "asked": 4, "settled": 2, "failed": 2}
 
 
 def test_what_is_no_resolver_is_refused() -> None:
