@@ -29,13 +29,15 @@ TESTS_OF = {
     "engine": ("engine", "effects", "http", "functions", "queued", "quotas", "telemetry"),
     "store": ("store", "record", "outbox", "quotas"),
     "settlement": ("settlement", "reconciler", "webhooks"),
-    "reconciler": ("reconciler", "settlement"),
+    "reconciler": ("reconciler", "settlement", "outbox", "telemetry", "engine/test_pauses.py"),
     "outbox": ("outbox", "queued"),
 }
 EQUIVALENTS = Path(__file__).parent / "equivalents.toml"
 # The CPU time of one mutant's tests, as they were measured, and how many of them there may be.
 _MOST_S = 12.0
 _MOST_TESTS = 500
+# A slower test comes after all quick ones: a few of them would use up the time.
+_SLOW_S = 0.25
 
 
 @dataclass(slots=True)
@@ -124,8 +126,8 @@ class Run:
     def _tests_for(self, fault: Fault, process: Warm) -> list[str]:
         """The tests that run the fault's line: first those that caught others, then its module's.
 
-        The rest are taken from one file after the other, the quick ones first, so that no file
-        uses up the time.
+        The rest are taken from one file after the other, the quick ones first, so that neither a
+        file nor a slow test uses up the time.
         """
         known = self._catchers.get(fault.path, Counter())
         covering = [
@@ -136,8 +138,12 @@ class Run:
         if not covering:
             # Only an import runs the module, such as the names of a package.
             covering = [test for test in process.items if test in self._coverage.seconds]
-        tests = self._in_turn(covering, known, f"test_{Path(fault.path).name}")
-        return _within_time(tests, self._coverage.seconds)
+        seconds = self._coverage.seconds
+        tests = sorted(
+            self._in_turn(covering, known, f"test_{Path(fault.path).name}"),
+            key=lambda each: each not in known and seconds[each] > _SLOW_S,
+        )
+        return _within_time(tests, seconds)
 
     def _of_module(self, path: str, process: Warm) -> Iterator[str]:
         """The tests that run any line of the module: for a constant, which runs at import."""
