@@ -364,11 +364,21 @@ def test_a_number_with_a_fraction_stops_no_sweep(line: Line, name: str, is_sent:
     )
 
 
-def test_a_place_in_the_operation_is_kept(line: Line) -> None:
-    """The sequence of a message is in its item, and read again."""
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sequence": 205},
+        {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+    ],
+    ids=str,
+)
+def test_a_place_in_the_operation_and_its_trace_are_kept(
+    line: Line, changes: dict[str, Any]
+) -> None:
+    """The sequence and the trace of a message are in its item, and read again."""
     (first,) = line.write(1)
-    line.client.put_item(TableName=OUTBOX, Item=message_item(replace(first, sequence=205)))
+    line.client.put_item(TableName=OUTBOX, Item=message_item(replace(first, **changes)))
 
     (read,) = line.table.waiting(NOW_MS).messages
 
-    assert read == replace(first, sequence=205)
+    assert read == replace(first, **changes)

@@ -12,6 +12,8 @@ from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
 from oncekey.store.aws_errors import Kind, is_passing, kind_of, kind_of_code, store_error
+from oncekey.store.sqs import Entry, Rejected
+from tests.support.strict_sqs import StrictSqs
 
 ADDRESS = "https://somewhere.example"
 
@@ -97,12 +99,18 @@ UNLISTED = {
     "ProvisionedThroughputExceeded": Kind.THROTTLED,
     "SlowDown": Kind.THROTTLED,
     "TooManyRequestsException": Kind.THROTTLED,
+    "BandwidthLimitExceeded": Kind.THROTTLED,
+    "PriorRequestNotComplete": Kind.THROTTLED,
+    "RequestThrottledException": Kind.THROTTLED,
+    "ThrottledException": Kind.THROTTLED,
+    "Throttling": Kind.THROTTLED,
     "InternalError": Kind.OUTAGE,
     "InternalFailure": Kind.OUTAGE,
     "ServiceUnavailable": Kind.OUTAGE,
     "ServiceUnavailableException": Kind.OUTAGE,
     "RequestTimeout": Kind.OUTAGE,
     "RequestTimeoutException": Kind.OUTAGE,
+    "ConditionalRequestConflict": Kind.CONFLICT,
     "OperationAborted": Kind.CONFLICT,
     "AccessDenied": Kind.CONFIGURATION,
     "ExpiredToken": Kind.CONFIGURATION,
@@ -301,6 +309,49 @@ def test_what_code_raises_in_place_of_an_answer_is_no_outage(error: Exception) -
     assert "no outage" in failure.reason
     for value in ("bytes found", "whatever", "#n", "a value of the caller's", "a header"):
         assert value not in str(failure)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InternalError",
+        "InvalidAccessKeyId",
+        "InvalidAddress",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "InvalidSignatureException",
+        "KMS.DisabledException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "NotAuthorized",
+        "OptInRequired",
+        "OverLimit",
+        "QueueDeletedRecently",
+        "QueueDoesNotExist",
+        "RequestExpired",
+        "RequestThrottled",
+        "SignatureDoesNotMatch",
+        "Throttling",
+        "ThrottlingException",
+        "UnrecognizedClientException",
+    ],
+)
+def test_what_is_wrong_with_a_queue_or_its_caller_is_no_messages_fault(code: str) -> None:
+    """Every message would get such an error, so it says of none that the queue never takes it.
+
+    Red when a role without permissions sets messages aside.
+    """
+    sqs = StrictSqs(refuses_whole=False)
+    sqs.refuses = lambda _body: code
+
+    assert sqs.queue.send([Entry(id="m", body='{"id":"m"}')]) == [Rejected("m", code, False)]
 
 
 @pytest.mark.parametrize("code", WILL_PASS)

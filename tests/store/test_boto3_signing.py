@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import boto3
@@ -15,6 +15,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import NoCredentialsError
 
 from oncekey.store.dynamodb.boto3_signing import CachedKeySigner, use_cached_signing_key
+from oncekey.testing.memory import ManualClock
 
 TOKEN = "a-token"
 ENDPOINTS = (
@@ -99,12 +100,17 @@ def test_a_request_has_the_signature_that_botocore_computes(
     assert f"SignedHeaders={';'.join(names)}," in given
 
 
-def test_a_request_is_signed_with_the_time_of_day() -> None:
-    """AWS refuses a request whose date is more than some minutes off."""
-    given = text_of(sent(client()).headers)["x-amz-date"]
+def test_a_request_is_signed_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The date of a signature is that of its request.
 
-    signed = datetime.strptime(given, "%Y%m%dT%H%M%S%z")
-    assert abs(datetime.now(UTC) - signed) < timedelta(minutes=1)
+    Red when AWS refuses each request for its date.
+    """
+    clock = ManualClock()
+    monkeypatch.setattr("oncekey.store.dynamodb.boto3_signing._clock", clock)
+
+    date = datetime.fromtimestamp(clock.now_ms() // 1000, UTC)
+
+    assert text_of(sent(client()).headers)["x-amz-date"] == f"{date:%Y%m%dT%H%M%SZ}"
 
 
 def test_a_request_is_signed_once() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.exceptions import WaiterError
 
 from infra.service_resources import IDEMPOTENCY, OUTBOX
 from oncekey.store.dynamodb import schema
@@ -57,6 +60,26 @@ def test_a_table_that_exists_is_left_as_it_is(client: DynamoDBClient) -> None:
 
     assert client.scan(TableName="records")["Count"] == 1
     assert sorted(client.list_tables()["TableNames"]) == ["audit", "records"]
+
+
+def test_a_table_that_is_not_active_is_waited_for_a_minute(
+    client: DynamoDBClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that stays in creation is looked at each second, and an error says so after a minute.
+
+    Red when a slow table is given up earlier, or waited for much longer.
+    """
+    paused_s: list[float] = []
+    monkeypatch.setattr("botocore.waiter.time.sleep", paused_s.append)
+
+    def creating(**_: object) -> Any:
+        return AWSResponse("", 200, HTTPHeaders(), None), {"Table": {"TableStatus": "CREATING"}}
+
+    client.meta.events.register("before-call.dynamodb.DescribeTable", creating)
+
+    with pytest.raises(WaiterError):
+        create_tables(client, "records")
+    assert sum(paused_s) in {59, 60}
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,19 @@ def test_good_credentials_are_used_while_there_are_no_new_ones(left_ms: int) -> 
             got(source, HOUR_MS - 10 * MINUTE_MS)
 
 
+def test_credentials_are_used_until_ten_minutes_before_their_end() -> None:
+    """A moment before its last ten minutes, a credential is used though there is no new one.
+
+    Red when a call fails earlier than botocore's.
+    """
+    failing = answer(b"{}", status=500, crc=False)
+    with peer(says(stated("one", HOUR_MS)), says(failing)) as made:
+        source = source_in(container(made))
+        first = got(source)
+
+        assert got(source, HOUR_MS - 10 * MINUTE_MS - 1) is first
+
+
 @pytest.mark.parametrize(
     "said",
     [
