@@ -27,7 +27,10 @@ TESTS_OF = {
     "record": ("record", "engine", "effects", "reconciler", "settlement", "queued"),
     "effects": ("effects", "engine"),
     "engine": ("engine", "effects", "http", "functions", "queued", "quotas", "telemetry"),
-    "store": ("store", "record", "outbox", "quotas"),
+    "store": (
+        *("store", "record", "outbox", "quotas"),
+        *("effects/test_commit_limits.py", "options/test_wrong_options.py"),
+    ),
     "settlement": ("settlement", "reconciler", "webhooks"),
     "reconciler": ("reconciler", "settlement", "outbox", "telemetry", "engine/test_pauses.py"),
     "outbox": ("outbox", "queued"),
