@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Completed, StillUnknown
+from oncekey import Completed, StillUnknown, settle
 from oncekey.errors import StoreError
 from oncekey.reconciler.escalation import TOPIC
 from oncekey.reconciler.report import Report
+from oncekey.reconciler.settings import ReconcilerSettings
 from oncekey.record.record import Record, Status
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.dynamodb import TABLE, dynamodb_table
@@ -72,6 +73,19 @@ class Slow(Unreadable):
         if pk in self.bad:
             self.clock.advance(30_000)
         return super().read(pk)
+
+
+class Meanwhile(Unreadable):
+    """The same, and after the third turn of an item `happens`."""
+
+    happens: Callable[[], object]
+
+    def put_off(self, pk: str, **options: Any) -> int | None:
+        """Put it off."""
+        times = super().put_off(pk, **options)
+        if times == 3 and options.get("counts", True):
+            self.happens()
+        return times
 
 
 class Minutes:
@@ -443,6 +457,50 @@ def test_what_the_queue_did_not_confirm_of_an_unreadable_item_is_sent_again(
     assert due_in_ms(service) == WEEK_MS
     told = service.escalations.bodies[-1]
     assert (told["reason"], told["reconcile_attempts"]) == (UNREADABLE.reason, 4)
+
+
+@pytest.mark.fault("K5.7")
+def test_an_item_that_was_settled_meanwhile_is_told_to_nobody() -> None:
+    """An item that is no longer due when its turn in the queue comes is settled, or another
+    reconciler tells of it.
+
+    Red when a person is told of a record that needs nobody, or by two reconcilers at once.
+    """
+    store = Meanwhile()
+    service = Unrecorded(store=store)
+    service.fails()
+    store.bad = set(store.records)
+
+    def is_settled() -> None:
+        store.bad = set()
+        settle(service.runs[0].reference, Completed(PAID), store=store, clock=service.clock)
+
+    store.happens = is_settled
+    for _ in range(3):
+        with pytest.raises(StoreError, match="nothing of what is due could be done"):
+            service.reconciles(max_attempts=3)
+
+    assert service.record.status is Status.COMPLETED
+    assert service.escalations.bodies == []
+
+
+@pytest.mark.fault("K5.7")
+def test_a_first_delay_that_is_the_longest_tells_a_person_once_a_day() -> None:
+    """An item that cannot be read is escalated at most once a day, whatever the delays are.
+
+    Red when its escalation is not put on record, for its turn was put off for longer.
+    """
+    service = Unrecorded(store=Unreadable())
+    service.fails()
+    service.store.bad = set(service.store.records)
+    service.escalations.loses_answers = True
+    turns = ReconcilerSettings(max_attempts=1, first_delay_ms=60_000, longest_delay_ms=1_000)
+
+    with pytest.raises(StoreError, match="nothing of what is due could be done"):
+        service.reconciles(turns=turns)
+
+    assert len(service.escalations.bodies) == 1
+    assert due_in_ms(service) == DAY_MS
 
 
 def due_in_ms(service: Steps) -> int:

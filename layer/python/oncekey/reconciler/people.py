@@ -54,11 +54,18 @@ class People:
         return True
 
     async def are_told_of(self, stuck: Stuck) -> bool:
-        """Escalate an item that cannot be visited, without reading it, at most once a day."""
+        """Escalate an item that cannot be visited, without reading it, at most once a day.
+
+        It is not escalated if it is no longer due: somebody has settled it, or another reconciler
+        escalates it.
+        """
         writes, now_ms = self.writes, self.writes.clock.now_ms()
-        by_ms = now_ms + self.turns.longest_delay_ms
+        # Its turn has put it off by the first delay.
+        by_ms = now_ms + max(self.turns.first_delay_ms, self.turns.longest_delay_ms)
         tomorrow_ms = now_ms + TOLD_ONCE_IN_MS
-        await writes.put_off(stuck.pk, due_by_ms=by_ms, to_ms=tomorrow_ms, counts=False)
+        marked = await writes.put_off(stuck.pk, due_by_ms=by_ms, to_ms=tomorrow_ms, counts=False)
+        if marked is None:
+            return True
         if self.queue is not None:
             body = stuck_body(stuck.pk, stuck.record, stuck.reason, stuck.times)
             try:
