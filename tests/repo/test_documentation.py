@@ -25,7 +25,6 @@ from oncekey.record.transitions import Transition
 from oncekey.settings import Settings
 from oncekey.store.dynamodb import transaction as dynamodb_transaction
 from oncekey.store.dynamodb.codec import (
-    ATTRIBUTE_NAMES,
     finished_value,
     policy_value,
     started_value,
@@ -33,6 +32,7 @@ from oncekey.store.dynamodb.codec import (
 from oncekey.store.dynamodb.counters import count_update
 from oncekey.store.dynamodb.outbox import message_item
 from oncekey.store.dynamodb.pauses import pause_parameters
+from tests.store.test_store_contract import NAMES
 from tests.support import telemetry_pages
 from tests.support.documents import (
     DOCUMENTS,
@@ -154,7 +154,7 @@ def test_the_design_names_every_transition() -> None:
 
 def test_the_design_names_every_attribute_of_a_record() -> None:
     """The format of a record is written down: its attributes, and the members of its maps."""
-    assert names_in("| attribute | type | meaning |") == ATTRIBUTE_NAMES | {"put_off"}
+    assert names_in("| attribute | type | meaning |") == NAMES | {"put_off"}
 
     unusual = Policy(
         encoding=Encoding.HTTP,

@@ -27,15 +27,6 @@ class RecordUnreadable(StoreError):  # noqa: N818 -- a property of the item
     """An item is no record, or a newer release wrote it. Others of its table may be well."""
 
 
-ATTRIBUTE_NAMES = frozenset(
-    {
-        *("pk", "status", "rev", "tenant", "principal", "operation", "key", "operation_id"),
-        *("fingerprint", "owner", "attempt", "effects", "created_at", "lease_until"),
-        *("completed_at", "expires_at", "due_shard", "due_at", "response", "response_version"),
-        *("reconcile_attempts", "last_error", "escalated_at", "steps", "request"),
-        *("request_digest", "policy", "traceparent"),
-    }
-)
 _USUAL_GRACE = str(RECONCILE_GRACE_MS)
 # The initial steps of a recorded operation. Updates can then set the paths in it one by one.
 NO_STEPS_VALUE: dict[str, Any] = {"M": {"finished": {"M": {}}}}
