@@ -130,23 +130,29 @@ class Run:
         """The tests that run the fault's line: first those that caught others, then its module's.
 
         The rest are taken from one file after the other, the quick ones first, so that neither a
-        file nor a slow test uses up the time.
+        file nor a slow test uses up the time. What runs at import, such as the attribute of a
+        class, is shown to the other tests of the room as well: no line says which of them use it.
         """
         known = self._catchers.get(fault.path, Counter())
+        is_at_import = self._coverage.runs_at_import(fault.path, fault.line)
         covering = [
             test for test in self._coverage.of(fault.path, fault.line) if test in process.items
         ]
-        if self._coverage.runs_at_import(fault.path, fault.line) or not covering:
+        if is_at_import or not covering:
             covering = [*covering, *self._of_module(fault.path, process)]
-        if not covering:
-            # Only an import runs the module, such as the names of a package.
-            covering = [test for test in process.items if test in self._coverage.seconds]
+        of_module = f"test_{Path(fault.path).name}"
+        tests = self._quick_first(self._in_turn(covering, known, of_module), known)
+        if is_at_import or not covering:
+            # Only an import runs some modules, such as the names of a package.
+            own = f"tests/{self.result.room}/" if covering else "tests/"
+            others = {each for each in self._coverage.seconds if each.startswith(own)}
+            others = (others & process.items.keys()) - {*tests}
+            tests += self._quick_first(self._in_turn(others, known, of_module), known)
+        return _within_time(tests, self._coverage.seconds)
+
+    def _quick_first(self, tests: Iterable[str], known: Counter[str]) -> list[str]:
         seconds = self._coverage.seconds
-        tests = sorted(
-            self._in_turn(covering, known, f"test_{Path(fault.path).name}"),
-            key=lambda each: each not in known and seconds[each] > _SLOW_S,
-        )
-        return _within_time(tests, seconds)
+        return sorted(tests, key=lambda each: each not in known and seconds[each] > _SLOW_S)
 
     def _of_module(self, path: str, process: Warm) -> Iterator[str]:
         """The tests that run any line of the module: for a constant, which runs at import."""
