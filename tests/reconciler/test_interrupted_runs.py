@@ -61,22 +61,6 @@ class NoIndex(FaultyStore):
         raise DOWN
 
 
-class SlowReads(FaultyStore):
-    """A store that takes so long to read a record, by `clock` once it has one."""
-
-    def __init__(self, takes_ms: int) -> None:
-        super().__init__()
-        self.clock: ManualClock | None = None
-        self._takes_ms = takes_ms
-
-    def read(self, pk: str) -> Record | None:
-        """Read, later."""
-        if self.clock is not None:
-            self.clock.advance(self._takes_ms)
-        found: Record | None = super().read(pk)
-        return found
-
-
 class Lagging(FaultyStore):
     """A store whose index shows what was due a while ago."""
 
@@ -153,69 +137,6 @@ def test_a_short_invocation_does_what_it_can() -> None:
     numbers = reconciler(service)({}, Context(service.clock, service.clock.now_ms() + 3_000))
 
     assert (numbers["settled"], numbers["is_complete"]) == (6, True)
-
-
-def test_a_short_invocation_keeps_a_quarter_for_its_end() -> None:
-    """Of an invocation of three seconds a quarter is left for the last writes: no resolver is
-    asked that could take it.
-    """
-    service = unknown()
-
-    def slow() -> Any:
-        service.clock.advance(1_300)
-        return Completed(PAID)
-
-    knows(slow)
-    wait_until_due(service)
-    deadline_ms = service.clock.now_ms() + 3_000
-
-    numbers = reconciler(service)({}, Context(service.clock, deadline_ms))
-
-    assert (numbers["settled"], numbers["is_complete"]) == (1, False)
-    assert service.clock.now_ms() <= deadline_ms - 750
-
-
-def test_what_waits_has_its_turn_though_more_is_due_than_a_run_can_read() -> None:
-    """After half of its time a run asks about what it has read, and then it goes on reading.
-
-    Red when a run reads until its time is up, and asks nobody.
-    """
-    service = unknown(SlowReads(1_000), [f"key-of-number-{number:04d}" for number in range(60)])
-    service.store.clock = service.clock
-    knows(Completed(PAID))
-
-    report = service.reconciles()
-
-    assert (report.visited, report.settled, report.is_complete) == (50, 25, False)
-
-
-def test_a_run_whose_last_visit_takes_the_rest_of_its_time_says_that_more_is_due() -> None:
-    """A run that ends with a visit that nothing waited for is not complete while records are due.
-
-    Red when a run that read only some of the records reports that it is complete.
-    """
-    service = Unrecorded(store=SlowReads(30_000), effects="repeatable")
-    for key in KEYS[:3]:
-        service.is_killed(key)
-    service.store.clock = service.clock
-
-    report = service.reconciles()
-
-    assert (counts(report), report.is_complete) == ({"visited": 2, "expired": 2}, False)
-
-
-def test_what_has_no_room_in_a_run_is_left_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that a run cannot keep in its memory stay due, and the run says that it was not
-    complete.
-    """
-    monkeypatch.setattr("oncekey.reconciler.lanes._MOST_WAITING", 4)
-    service = unknown()
-    knows(Completed(PAID))
-
-    first, second = service.reconciles(), service.reconciles(waits=False)
-
-    assert (first.settled, first.is_complete) == (4, False)
-    assert (second.settled, second.is_complete) == (2, True)
 
 
 def test_an_incomplete_run_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

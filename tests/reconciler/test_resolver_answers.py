@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,9 +28,6 @@ from tests.support.reconciled import (
 from tests.support.replacing import replace
 from tests.support.stable_names import stable_repr
 from tests.support.steps import POST, Steps, caught, finds, raises, step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KEYS = [f"key-of-number-{number:04d}" for number in range(4)]
 # With the manual clock's chance of a half: three quarters of a minute.
@@ -190,68 +187,6 @@ def test_a_provider_that_hangs_does_not_take_the_time_of_all_others() -> None:
         1,
         1,
     ]
-
-
-def test_one_slow_answer_keeps_no_other_record_waiting() -> None:
-    """Where a resolver takes long over one record, the others of its provider are settled in the
-    same run: the cause may be the record.
-
-    Red when the first slow answer ends the questions to a provider.
-    """
-    service = unknown_of_each(KEYS)
-
-    def slow() -> Any:
-        service.clock.advance(10_000)
-        return StillUnknown()
-
-    knows(slow, Completed(PAID))
-    report = service.reconciles()
-
-    assert (report.settled, report.still_unknown, report.is_complete) == (3, 1, True)
-
-
-def test_a_provider_that_hangs_has_its_share_of_a_long_run() -> None:
-    """In a run of ten minutes, ten seconds for each of four records are not too much.
-
-    Red when a provider's share is that of a run of another length.
-    """
-    service = unknown_of_each(KEYS)
-
-    def hangs() -> Any:
-        service.clock.advance(10_000)
-        return StillUnknown()
-
-    asked = knows(hangs)
-    report = service.reconciles(lasts_ms=600_000)
-
-    assert (len(asked), report.is_complete) == (4, True)
-
-
-def test_a_slow_provider_is_asked_after_a_quick_one() -> None:
-    """Once a provider has answered quickly, all its records come before those of one that has not
-    been asked yet.
-
-    Red when what was measured of a provider is not heeded.
-    """
-    service, order = unknown_of_each(KEYS), []
-    other = Unrecorded(operation="POST /orders", store=service.store, clock=service.clock)
-    for key in KEYS:
-        other.fails(key)
-
-    def answers(name: str, takes_ms: int) -> Callable[[], Any]:
-        def answer() -> Any:
-            order.append(name)
-            service.clock.advance(takes_ms)
-            return Completed(PAID)
-
-        return answer
-
-    knows(answers("slow", 8_000))
-    knows(answers("quick", 20), operation="POST /orders")
-    service.reconciles()
-
-    # By the shards of these keys, a quick one is met first.
-    assert order == ["quick"] * 4 + ["slow"] * 4
 
 
 def test_nobody_is_asked_before_the_grace_of_the_reconciler(
