@@ -63,7 +63,7 @@ simulate: $(READY)  ## run SEEDS=10000 random schedules of simulated services; a
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) $(if $(LOG),--log $(LOG))
 
 # `ROOM=record` takes one room alone, `SAMPLE=` and `SEED=` say which faults.
-mutants: $(READY)  ## weaken the layer in hundreds of places, and see a test fail for each; hours
+mutants: $(READY)  ## weaken the layer in hundreds of places, and see a test fail for each; half an hour
 	$(BIN)/python -m tests.mutants $(if $(ROOM),--room $(ROOM)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 fuzz: $(READY)  ## give the parsers inputs that reach new lines in them; MINUTES=10, SEED=...
