@@ -85,8 +85,7 @@ def test_the_delay_doubles_and_stays_within_what_the_queue_takes(
 ) -> None:
     """With each delivery a message waits twice as long, and never for a time that SQS refuses.
 
-    SQS counts its twelve hours from the receipt, which a worker is up to a quarter of an hour
-    behind.
+    SQS counts its twelve hours from the receipt, which a worker is up to ninety minutes behind.
     """
     assert postpone(line.handle, after_s=after_s, receives=receives, queue=line.queue)
 

@@ -64,7 +64,7 @@ _SHORTEST_DELAY_S = 2
 _RECOMMENDED_TIMEOUTS = 6
 _MOST_DOUBLINGS = 16
 # SQS counts each delivery, also of work that is paused. With this first delay, which doubles up to
-# twelve hours, ten receives last for a pause of a day.
+# `LONGEST_DELAY_S`, ten receives last for a pause of a day.
 _PAUSED_S = 300
 
 
@@ -85,8 +85,8 @@ class Worker:
       timeout. If another attempt is running, the outcome is unknown or the tenant's quota is used
       up, the error states the delay.
     - The message of paused work is delivered again after five minutes, and then after as long as it
-      has waited already, up to twelve hours. With ten receives, it waits for more than a day before
-      it becomes a dead letter.
+      has waited already, up to ten and a half hours. With ten receives, it waits for more than a
+      day before it becomes a dead letter.
     - After a failure in a FIFO group, no later message of that group is begun.
 
     Each delivery counts as a receive of the message, even if the worker returns it, and SQS cannot
