@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import pickle
 from typing import Any
@@ -147,6 +148,27 @@ def test_a_part_of_the_work_that_is_done_does_not_complete_it(effects: str) -> N
     assert not raised.value.completed
     event = delivery(message())
     assert failed(Worker(outer, queue=Line())(event, None)) == ["record-0"]  # type: ignore[arg-type]  # a line is a queue here
+
+
+def test_a_part_of_a_coroutine_that_is_done_does_not_complete_it() -> None:
+    """The same for an `async def` function, also if its parts are tasks of a group."""
+    store = MemoryStore()
+    part = inner(store)
+
+    @idempotent_function(operation="outer", key="@", tenant=single_tenant(), store=store)
+    async def outer(_message: str) -> None:
+        async def one() -> None:
+            part("a")
+
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(one())
+
+    with pytest.raises(ExceptionGroup) as raised:
+        asyncio.run(outer("a"))
+
+    (error,) = raised.value.exceptions
+    assert isinstance(error, ResultUnavailable)
+    assert not error.completed
 
 
 def test_a_part_of_a_job_that_is_done_does_not_complete_it() -> None:
