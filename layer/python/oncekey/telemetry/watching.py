@@ -35,8 +35,9 @@ tenant: ContextVar[str] = ContextVar("oncekey_measured_tenant", default="")
 def look_again() -> None:
     """Turn metrics and traces on or off, as the environment says.
 
-    It is called when an operation meets a new environment, and at the beginning of each run of a
-    relay, a worker or a reconciler.
+    It is called when an operation meets a new environment, for each event of a webhook and each
+    request of `OperationStatus`, and at the beginning of each run of a relay, a worker or a
+    reconciler.
     """
     global _meter, _tracing  # noqa: PLW0603 -- one process has one environment
     found, _tracing = _of_the_environment()
