@@ -190,7 +190,7 @@ def _a_batch_for_a_function_of_one_message() -> None:
     work(BATCH)
 
 
-@CALLED.told("its event is an HTTP request: its event source is an SQS queue")
+@CALLED.told("its event is an HTTP request: its event source must be an SQS queue")
 def _a_request_for_a_worker() -> None:
     Worker(lambda _record, _context: None)(POST, None)
 

@@ -31,7 +31,7 @@ def records_of(event: object, member: str, where: str, source: str) -> list[Reco
     kind = event_kind(event)
     if not kind and not isinstance(event, Mapping):
         kind = f"a {type(event).__name__}"
-    fault = f"its event is {kind or 'no batch of records'}: its event source is {source}"
+    fault = f"its event is {kind or 'no batch of records'}: its event source must be {source}"
     raise ConfigurationError(where, [fault])
 
 

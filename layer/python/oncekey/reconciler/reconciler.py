@@ -132,7 +132,7 @@ class Reconciler:
         """
         kind = event_kind(event)
         if kind.startswith("a batch"):
-            fault = f"its event is {kind}: its event source is a schedule"
+            fault = f"its event is {kind}: its event source must be a schedule"
             raise ConfigurationError("Reconciler", [fault])
         left_ms = remaining_ms(context)
         budget_ms = _DEFAULT_BUDGET_MS if left_ms is None else _budget_ms(left_ms)
