@@ -16,7 +16,16 @@ from unittest.mock import Mock
 import boto3
 import pytest
 from botocore.client import BaseClient
-from botocore.exceptions import ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    LoginRefreshRequired,
+    LoginTokenLoadError,
+    PartialCredentialsError,
+    SSOTokenLoadError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
 from moto import mock_aws
 
 from oncekey.store.dynamodb.schema import IDEMPOTENCY as SCHEMA
@@ -284,3 +293,32 @@ def test_credentials_that_have_expired_are_no_outage(
         _ = target.who
 
     assert error.value.status == status
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        LoginRefreshRequired(),
+        LoginTokenLoadError(error_msg="no token"),
+        PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),
+        SSOTokenLoadError(error_msg="no token"),
+        TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed"),
+        UnauthorizedSSOTokenError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_login_that_is_over_is_no_outage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BotoCoreError
+) -> None:
+    """No usable credentials are found on this machine, so AWS is asked nothing.
+
+    Red when a script tries again and again until somebody logs in.
+    """
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", refuse)
+
+    assert cli.main(["list", "--table", "records", "--region", REGION]) == 2
+    assert "log in as for the AWS CLI" in capsys.readouterr().err

@@ -16,14 +16,20 @@ _ADVICE = {
     "InvalidAccessKeyId": _NO_CREDENTIALS,
     "InvalidClientTokenId": _NO_CREDENTIALS,
     "InvalidSignatureException": _WRONG_SIGNATURE,
+    "LoginRefreshRequired": _NO_CREDENTIALS,
+    "LoginTokenLoadError": _NO_CREDENTIALS,
     "NoCredentialsError": _NO_CREDENTIALS,
     "NoRegionError": "say --region NAME",
     # A name that is empty, or longer than names are.
     "ParamValidationError": _NO_TABLE,
+    "PartialCredentialsError": _NO_CREDENTIALS,
     "RequestExpired": _WRONG_SIGNATURE,
     "RequestTimeTooSkewed": _WRONG_SIGNATURE,
     "ResourceNotFoundException": _NO_TABLE,
+    "SSOTokenLoadError": _NO_CREDENTIALS,
     "SignatureDoesNotMatch": _WRONG_SIGNATURE,
+    "TokenRetrievalError": _NO_CREDENTIALS,
+    "UnauthorizedSSOTokenError": _NO_CREDENTIALS,
     "UnrecognizedClientException": _NO_CREDENTIALS,
 }
 
