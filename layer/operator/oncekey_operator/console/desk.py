@@ -18,7 +18,8 @@ class Wanted:
 
     `state` is as `oncekey list` has them, such as `in-progress`; tenant and operation are parts of
     names. Without `settled`, only open operations are listed: they are in the index, and listing
-    them reads nothing else. A state that the index does not have is found by a scan.
+    them reads nothing else. A scan finds a state that the index does not have, and all operations
+    of a table without the index.
     """
 
     state: str = ""

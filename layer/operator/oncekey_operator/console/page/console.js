@@ -104,7 +104,7 @@ function fillLine(line, row) {
 }
 
 function summarise(said, wanted) {
-  const settled = wanted.has("settled") || ["completed", "failed-retryable"].includes(wanted.get("state"));
+  const settled = said.is_scanned;  // the index has open operations only
   const number = said.rows.length;
   const filtered = ["state", "operation", "tenant"].some((name) => wanted.has(name));
   const kind = settled ? "operations" : "open operations";
