@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def collecting(answer: Callable[[], Any], **write: Any) -> Service:
+def collecting(answer: Callable[[], Any], *, store_when: Any = None, **write: Any) -> Service:
     """A service whose route collects one write, and returns what `answer()` makes, or raises it."""
-    service = Service(effects="recorded", required=False)
+    service = Service(effects="recorded", required=False, store_when=store_when)
 
     @service.app.post("/payments", response_model=None)
     async def create() -> Any:
         op = current_operation()
-        assert not op.protected
         op.transaction.put("rides", {"id": op.operation_id}, **write)
         made = answer()
         if isinstance(made, BaseException):
@@ -57,6 +57,42 @@ def test_the_answer_decides_whether_the_writes_are_applied(
 
     assert sent["statusCode"] == made.status_code
     assert len(service.store.writes) == writes
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+@pytest.mark.parametrize(
+    ("status", "outcome", "writes"),
+    [(201, "done", 1), (201, "none", 0), (404, "done", 1), (500, "done", 0)],
+)
+def test_the_authors_rule_decides_about_what_was_collected(
+    status: int, outcome: str, writes: int, *, has_key: bool
+) -> None:
+    """`store_when=` gets the whole answer, with a key and without one.
+
+    Red when a request without a key has written its data though its answer is not final.
+    """
+    service = collecting(
+        lambda: JSONResponse({"outcome": outcome}, status),
+        store_when=lambda answer: json.loads(answer["body"])["outcome"] == "done",
+    )
+
+    sent = service.call({"idempotency-key": "k" * 20} if has_key else {})
+
+    assert (sent["statusCode"], json.loads(sent["body"])) == (status, {"outcome": outcome})
+    assert len(service.store.writes) == writes
+
+
+def test_a_rule_that_fails_applies_nothing() -> None:
+    """Nobody knows then whether the answer is final. The author is told, and the client gets the
+    app's own 500, and no success before it.
+    """
+    service = collecting(lambda: JSONResponse({}, 201), store_when=lambda answer: answer["outcome"])
+
+    with pytest.raises(KeyError, match="outcome"):
+        service.call({})
+
+    assert [each["status"] for each in service.sent if "status" in each] == [500]
+    assert service.store.writes == []
 
 
 def test_no_success_is_sent_before_the_writes_are_applied() -> None:

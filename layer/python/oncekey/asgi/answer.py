@@ -35,6 +35,10 @@ class Collected:
         self.is_for_exception = False
 
     async def send(self, message: Message) -> None:
+        """Take one message of the app. See `take`."""
+        self.take(message)
+
+    def take(self, message: Message) -> None:
         """Take one message of the app.
 
         Raises:
@@ -120,6 +124,20 @@ class PassedOn:
             return
         self.has_begun = True
         await self._send(message)
+
+    @property
+    def as_answer(self) -> Answer | None:
+        """What is held back, as an author's rule reads it; None if the response was sent on.
+
+        Raises:
+            TypeError: as for `Collected`.
+        """
+        if self._held is None:
+            return None
+        whole = Collected()
+        for message in self._held:
+            whole.take(message)
+        return whole.answer()
 
     async def release(self) -> None:
         """Send what was held back."""

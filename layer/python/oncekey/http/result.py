@@ -182,10 +182,14 @@ def _is_given(value: Any, policy: HttpPolicy) -> bool:
     status = _status(value)
     if is_our_refusal(value):
         return False
-    if status is None or policy.is_final is is_final or type(value) is not dict:
-        # A response of a framework is no answer that the author's rule could read.
+    if status is None or policy.is_final is is_final:
         return status is None or is_final({"statusCode": status})
-    return status < _SERVER_FAILED and _is_true(policy.is_final(dict(value)))
+    # A response of an ASGI app says what the author's rule reads of it, if it was not sent on yet.
+    answer = dict(value) if type(value) is dict else getattr(value, "as_answer", None)
+    if answer is None:
+        # The rule could not read it: its status decides.
+        return is_final({"statusCode": status})
+    return status < _SERVER_FAILED and _is_true(policy.is_final(answer))
 
 
 def _status(value: Any) -> int | None:
