@@ -74,7 +74,6 @@ class _Made:
         self._package = package
         self._requirements = requirements
         self._python = python
-        self._platform = PLATFORMS[architecture]
         self._platforms = platforms(python, architecture)
 
     def inputs_digest(self) -> str:
@@ -117,7 +116,7 @@ class _Made:
         if done.returncode != 0:
             raise RuntimeError(
                 f"pip cannot fetch {self._requirements} for Python {self._python} on"
-                f" {self._platform}:\n{done.stderr}"
+                f" {self._platforms[0]} or older:\n{done.stderr}"
             )
         folder.mkdir(exist_ok=True)
 

@@ -89,7 +89,9 @@ def test_a_package_that_does_not_exist_for_the_target_is_told(wheels: Path) -> N
     """
     file = _file(wheels, _hash_of(wheels, "compiled"))
 
-    with pytest.raises(RuntimeError, match=r"cannot fetch .* for Python 3.13 on manylinux2014_aar"):
+    with pytest.raises(
+        RuntimeError, match=r"cannot fetch .* for Python 3.13 on manylinux_2_34_aarch64 or"
+    ):
         _synthesised(wheels, file, runtime=lambda_.Runtime.PYTHON_3_13, architecture="arm64")
 
 
@@ -175,8 +177,10 @@ def test_a_missing_file_is_told_before_anything_is_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", PYTHON_VERSIONS)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_platforms_are_those_of_the_services_own_layer(version: str, architecture: str) -> None:
-    """A user's layer has wheels for the same platforms as the reference service's.
+def test_the_oldest_platform_is_that_of_the_services_own_layer(
+    version: str, architecture: str
+) -> None:
+    """A user's layer takes each wheel that the reference service's takes, and newer ones.
 
     Red when one of the two lists is changed alone.
     """
