@@ -34,7 +34,7 @@ def _whole(text: str, most: int) -> int:
     is_read = text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST))
     if is_read and int(text) <= most:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{_short(text)} is no whole number: use 0 to {most}")
+    raise argparse.ArgumentTypeError(f"{_short(text)} is refused: use a whole number, 0 to {most}")
 
 
 def one_or_more(text: str) -> int:
@@ -67,7 +67,7 @@ def number(text: str) -> float:
         value = float("inf")
     if abs(value) <= _LARGEST:
         return value
-    raise argparse.ArgumentTypeError(f"{_short(text)} is no number: use {_LARGEST} at most")
+    raise argparse.ArgumentTypeError(f"{_short(text)} is refused: use a number, {_LARGEST} at most")
 
 
 def _short(text: str) -> str:
