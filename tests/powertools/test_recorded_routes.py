@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +15,8 @@ from aws_lambda_powertools.event_handler.exceptions import (
 
 from oncekey import Final, NotExecuted, RunStopped, current_operation
 from oncekey.record.record import Status
-from tests.support.events import load, with_route
-from tests.support.protected import is_replay, problem_of
+from tests.support.events import load, with_key, with_route
+from tests.support.protected import Protected, is_replay, problem_of, while_running
 from tests.support.routes import RESOLVERS, Service
 
 if TYPE_CHECKING:
@@ -254,3 +255,53 @@ def test_a_middleware_behind_it_belongs_to_the_attempt() -> None:
     assert route.committed == (0, 0)
     assert route.send(event)["statusCode"] == 200
     assert (route.ran, route.committed) == (["charge"], (1, 1))
+
+
+@pytest.mark.parametrize("has_key", [True, False], ids=["with a key", "without a key"])
+@pytest.mark.parametrize("shape", RESOLVERS)
+@pytest.mark.parametrize(
+    ("status", "outcome", "writes"),
+    [(201, "done", 1), (201, "none", 0), (404, "done", 1), (500, "done", 0)],
+)
+def test_the_authors_rule_decides_about_what_was_collected(
+    status: int, outcome: str, writes: int, shape: str, *, has_key: bool
+) -> None:
+    """`store_when=` gets the answer as the resolver sends it, with a key and without one.
+
+    Red when a request without a key has written its data though its answer is not final.
+    """
+    route = Route(
+        shape,
+        required=False,
+        store_when=lambda answer: json.loads(answer["body"])["outcome"] == "done",
+    )
+
+    def then() -> tuple[dict[str, Any], int]:
+        route.writes()
+        return {"outcome": outcome}, status
+
+    route.then = then
+    event = load(shape)
+    sent = route.send(event if has_key else with_key(event))
+
+    assert (sent["statusCode"], json.loads(sent["body"])) == (status, {"outcome": outcome})
+    assert route.committed == (writes, writes)
+
+
+@pytest.mark.parametrize("has_key", [True, False], ids=["with a key", "without a key"])
+def test_a_refusal_of_another_operation_commits_nothing(*, has_key: bool) -> None:
+    """A route that returns the "not now" of another operation has not done its own work.
+
+    Red when a request without a key has written its data, and its client gets a 200.
+    """
+    inner, route, event = Protected(), Route(required=False), load("apigw_http_v2_post")
+
+    def then() -> Any:
+        route.writes()
+        return inner.send(event)
+
+    route.then = then
+    sent = while_running(inner, event, lambda: route.send(event if has_key else with_key(event)))
+
+    assert problem_of(sent) == (409, "request-in-progress", True)
+    assert route.committed == (0, 0)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import is_proof
@@ -144,7 +145,7 @@ class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like 
             if attempt.unsendable is not None:
                 raise attempt.unsendable from None
             raise
-        return response_of(answer) if isinstance(answer, dict) else answer
+        return response_of(answer) if isinstance(answer, dict) else answer.response
 
     def _yields_to_another(self, route: Route, event: object) -> bool:
         own = [other for other in route.middlewares if isinstance(other, idempotent_route)]
@@ -181,7 +182,7 @@ class _Attempt:
         self.unsendable: Exception | None = None
 
     def run(self, operation: Operation) -> Any:
-        """The answer of the route, or its unchanged response if it runs unprotected."""
+        """The answer of the route, or its response on its way if it runs unprotected."""
         try:
             with _protecting(self._event if operation.protected else None):
                 returned = self._next_middleware(self._app)
@@ -201,11 +202,11 @@ class _Attempt:
                 operation.discard()
             return answer
         response = response_from(self._app, returned)
-        if not operation.protected:
-            return response
         if is_our_refusal(response.body):
             # The route returned the whole answer of another operation.
             return response.body
+        if not operation.protected:
+            return _PassedOn(self._app, response)
         return self._sendable(response)
 
     def _sendable(self, response: Response[Any]) -> Answer:
@@ -215,6 +216,25 @@ class _Attempt:
             self.unsendable = error
             # This answer cannot be stored either, but it records that the route has ended.
             return {"statusCode": response.status_code, "body": error}
+
+
+class _PassedOn:
+    """The response of a route that runs without a record, on its way to the resolver."""
+
+    def __init__(self, app: ApiGatewayResolver, response: Response[Any]) -> None:
+        self.response = response
+        self.status_code = response.status_code
+        self._app = app
+
+    @property
+    def as_answer(self) -> Answer:
+        """What the resolver sends for it, as an author's rule reads it.
+
+        Raises:
+            Exception: any exception of the resolver's serializer.
+        """
+        # The resolver builds the response itself, and changes its body as it does.
+        return answer_of(self._app, copy(self.response))
 
 
 @contextmanager
