@@ -290,6 +290,7 @@ def test_the_body_of_an_answer_may_be_json(body: Any, sent: str | None) -> None:
         ({"body": {"id": "re_1"}, "isBase64Encoded": True}, "not base64"),
         ({"body": {"amount": float("inf")}}, "number"),
         ({"isBase64Encoded": "false"}, "isBase64Encoded is true or false"),
+        ({"statusDescription": 5}, "statusDescription is a text"),
         ({"isBase64Encoded": 1}, "isBase64Encoded is true or false"),
         ({"statusCode": 101}, "statusCode from 200 to 599"),
         ({"Body": "{}"}, "'Body'"),

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeGuard
 
 from oncekey.errors import ConfigurationError
+from oncekey.misfits import MISFITS
 
 # Receives the event's `requestContext`: neither headers nor body, which a client can write at will.
 # Returns None where the caller cannot be told, and the request is then refused.
@@ -49,18 +50,6 @@ _BRACKETS = "<>()\"'"
 _NO_NAME = r"(map)?\[.*\]|\{.*\}|[+-]?[0-9](\.[0-9]+)?e\+[0-9]+"
 # Every text that `_NO_NAME` matches contains one of these.
 _SIGNS_OF_NO_NAME = frozenset("]}+")
-# What a source of the author's raises for a context of another form. A `next(...)` that finds
-# nothing raises StopIteration, which no coroutine can raise.
-_AT_A_LOSS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
 _ASSUMED_ROLE = r"(?P<role>arn:[^:]+:sts::[0-9]*:assumed-role/(?P<name>[^/]+))/(.*)"
 # The session name shared by all users who sign with the credentials of a Cognito identity pool.
 _COGNITO_SESSION = "CognitoIdentityCredentials"
@@ -216,7 +205,7 @@ def _found_instead(source: CallerSource, context: Mapping[str, Any]) -> str:
     """What a source of the author's does in place of naming the caller, by types alone."""
     try:
         found: object = source(context)
-    except _AT_A_LOSS as error:
+    except MISFITS as error:
         return f"the source raised {type(error).__name__}; "
     return "" if found is None else f"the source returned no name but {type(found).__name__}; "
 
@@ -268,6 +257,6 @@ def caller_of(source: CallerSource, context: Mapping[str, Any]) -> str | None:
     """The name that `source` returns; None if it raises or returns an unusable name."""
     try:
         caller = source(context)
-    except _AT_A_LOSS:
+    except MISFITS:
         return None
     return caller if is_name(caller) else None

@@ -40,6 +40,8 @@ def check_sendable(answer: Mapping[str, Any]) -> None:
     for name in _OBJECTS:
         if not isinstance(answer.get(name), dict | None):
             raise TypeError(f"{name} is an object")
+    if not isinstance(answer.get("statusDescription"), str | None):
+        raise TypeError("statusDescription is a text")
     if not isinstance(answer.get("isBase64Encoded"), bool | None):
         raise TypeError("isBase64Encoded is true or false")
     try:

@@ -12,23 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from oncekey.clock import is_beyond_the_calendar
 from oncekey.encoding.canonical import NotCanonical, canonical_json
 from oncekey.errors import OncekeyError, RequestRefused
+from oncekey.misfits import MISFITS
 from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# Exceptions that code raises for input of an unexpected form, or nested too deeply for a parser.
-# Any other exception is a fault of the program and not of the request.
-MISFITS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    StopIteration,
-    TypeError,
-    ValueError,
-)
 _UNFIT = "The request does not have the form that this operation needs."
 
 # A body may have a million faults. A client needs only a few at a time to correct it.

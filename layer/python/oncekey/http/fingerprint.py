@@ -12,6 +12,7 @@ from oncekey.encoding.canonical import NotCanonical, canonical_json, canonical_v
 from oncekey.errors import ConfigurationError, OncekeyError
 from oncekey.http import wire
 from oncekey.http.event import without_prefix
+from oncekey.misfits import MISFITS
 from oncekey.record.identity import digest
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def may_be_json(media_type: str, body: bytes) -> bool:
 
 
 def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
-    from oncekey.http.body_models import MISFITS, model_body, unfit
+    from oncekey.http.body_models import model_body, unfit
 
     if isinstance(select, type):
         return model_body(request.body, select)
