@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -220,6 +221,33 @@ def test_the_authors_rule_decides_about_what_was_collected(status: int, has_key:
     handler(event if has_key else with_header(event, "idempotency-key"), None)
 
     assert len(store.writes) == (status == 201)
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+@pytest.mark.parametrize("outcome", ["done", "none"])
+def test_the_rule_gets_the_answer_that_a_bare_value_stands_for(outcome: str, has_key: bool) -> None:
+    """With payload 2.0, a handler may return its body alone, which is sent with 200.
+
+    Red when such an answer commits without a key whatever the rule says of it.
+    """
+    store = MemoryStore()
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store_when=lambda answer: json.loads(answer["body"])["outcome"] == "done",
+        store=store,
+    )
+    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
+        op.transaction.put("rides", {"id": op.operation_id})
+        return {"outcome": outcome}
+
+    event = load("apigw_http_v2_post")
+    handler(event if has_key else with_header(event, "idempotency-key"), None)
+
+    assert len(store.writes) == (outcome == "done")
 
 
 def test_a_rule_that_fails_applies_nothing() -> None:

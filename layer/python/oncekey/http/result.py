@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _NO_SUCCESS = 300
 _REFUSED = 400
 _SERVER_FAILED = 500
+# What a handler may return in place of a whole answer.
+_BARE_VALUES = (dict, list, str, int, float, type(None))
 
 
 def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Operation) -> Result:
@@ -45,7 +47,7 @@ def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Op
     """
     try:
         if not operation.protected:
-            return _unprotected(value, policy, operation)
+            return _unprotected(value, request.shape, policy, operation)
         warn_of_unused(operation, value)
         return _answered(value, request, policy, is_last_word=False)
     except BaseException as mistake:  # noqa: BLE001 -- an author's object may even raise SystemExit
@@ -169,21 +171,25 @@ def commits_with(value: Any) -> bool:
     return status is None or status < _SERVER_FAILED
 
 
-def _unprotected(value: Any, policy: HttpPolicy, operation: Operation) -> Result:
+def _unprotected(value: Any, shape: Shape, policy: HttpPolicy, operation: Operation) -> Result:
     """The result without a record, when nothing else checks whether the answer is final."""
     try:
-        commits = operation.has_collected and _is_given(value, policy)
+        commits = operation.has_collected and _is_given(value, shape, policy)
     except BaseException as mistake:  # noqa: BLE001 -- as with a record: the author's rule failed
         return Raised(mistake, has_returned=True)
     return Answered(value=value, stored="", is_final=True, commits=commits)
 
 
-def _is_given(value: Any, policy: HttpPolicy) -> bool:
+def _is_given(value: Any, shape: Shape, policy: HttpPolicy) -> bool:
     status = _status(value)
     if is_our_refusal(value):
         return False
-    if status is None or policy.is_final is is_final:
+    if policy.is_final is is_final:
         return status is None or is_final({"statusCode": status})
+    if status is None:
+        # With payload 2.0, API Gateway sends a bare value as the body of a 200.
+        is_bare = shape is Shape.PAYLOAD_2 and isinstance(value, _BARE_VALUES)
+        return not is_bare or _is_true(policy.is_final(stored_and_given(value, shape)[1]))
     # A response of an ASGI app says what the author's rule reads of it, if it was not sent on yet.
     answer = dict(value) if type(value) is dict else getattr(value, "as_answer", None)
     if answer is None:
