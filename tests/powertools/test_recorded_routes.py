@@ -13,7 +13,7 @@ from aws_lambda_powertools.event_handler.exceptions import (
     NotFoundError,
 )
 
-from oncekey import Final, NotExecuted, RunStopped, current_operation
+from oncekey import ConfigurationError, Final, NotExecuted, RunStopped, current_operation
 from oncekey.record.record import Status
 from tests.support.events import load, with_key, with_route
 from tests.support.protected import Protected, is_replay, problem_of, while_running
@@ -305,3 +305,41 @@ def test_a_refusal_of_another_operation_commits_nothing(*, has_key: bool) -> Non
 
     assert problem_of(sent) == (409, "request-in-progress", True)
     assert route.committed == (0, 0)
+
+
+def test_a_coroutine_that_a_plain_route_returns_was_not_carried_out() -> None:
+    """A plain wrapper around an async function returns a coroutine, which `resolve` never awaits.
+
+    Red when the record says that the work is done, though it never ran.
+    """
+    route = Route(required=False)
+
+    async def charge() -> dict[str, Any]:
+        raise AssertionError("nobody awaits this")
+
+    def then() -> Any:
+        route.writes()
+        return charge()
+
+    route.then = then
+    for event in (load("apigw_http_v2_post"), with_key(load("apigw_http_v2_post"))):
+        with pytest.raises(TypeError, match="awaitable, which nobody awaits"):
+            route.send(event)
+
+    assert route.record.status is Status.FAILED_RETRYABLE
+    assert route.committed == (0, 0)
+
+
+def test_a_generator_as_a_route_is_refused_before_its_key_is_reserved() -> None:
+    """A call of it runs nothing, so no record may say that it was carried out."""
+    route = Route()
+
+    def create() -> Any:
+        yield {}
+
+    route.app.post("/refunds")(create)
+
+    with pytest.raises(ConfigurationError, match="generator has no answer to store"):
+        route.send(with_route(load("apigw_http_v2_post"), "POST", "/refunds"))
+
+    assert route.operations == []

@@ -27,7 +27,12 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import is_proof
-from oncekey.effects.handlers import is_coroutine_function
+from oncekey.effects.handlers import (
+    is_awaitable,
+    is_coroutine_function,
+    is_generator_function,
+    never_awaited,
+)
 from oncekey.effects.raised import final_in
 from oncekey.effects.running import is_spent
 from oncekey.engine.execution import run
@@ -130,13 +135,11 @@ class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like 
         event = app.current_event.raw_event
         if route is None or self._yields_to_another(route, event):
             return response_from(app, next_middleware(app))
-        if is_coroutine_function(route.func) and _runs_unawaited(next_middleware):
-            fault = "the route is an async function, and app.resolve does not await it"
-            raise ConfigurationError(
-                f"idempotent_route of {route.method} {route.openapi_path}",
-                [f"{fault}: call app.resolve_async, or write the route as a plain function"],
-            )
-        bound = self._bound_to(f"{route.method} {route.openapi_path}")
+        name = f"{route.method} {route.openapi_path}"
+        faults = _route_faults(route, next_middleware)
+        if faults:
+            raise ConfigurationError(f"idempotent_route of {name}", faults)
+        bound = self._bound_to(name)
         attempt = _Attempt(bound, app, route, next_middleware)
         try:
             flow = bound.call(event, app.lambda_context)
@@ -158,6 +161,15 @@ class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like 
             options: dict[str, Any] = {option: getattr(self, option) for option in _OPTIONS}
             self._bound[name] = idempotent(operation=name, **options).bound()
         return self._bound[name]
+
+
+def _route_faults(route: Route, next_middleware: Next) -> list[str]:
+    if is_generator_function(route.func):
+        return ["a generator has no answer to store: return one"]
+    if is_coroutine_function(route.func) and _runs_unawaited(next_middleware):
+        fault = "the route is an async function, and app.resolve does not await it"
+        return [f"{fault}: call app.resolve_async, or write the route as a plain function"]
+    return []
 
 
 def _runs_unawaited(next_middleware: Next) -> bool:
@@ -205,6 +217,11 @@ class _Attempt:
         if is_our_refusal(response.body):
             # The route returned the whole answer of another operation.
             return response.body
+        if is_awaitable(response.body):
+            if operation.protected:
+                # Nobody awaits it, so the route has not ended. The engine tells its author.
+                return response.body
+            raise never_awaited(response.body)
         if not operation.protected:
             return _PassedOn(self._app, response)
         return self._sendable(response)
