@@ -20,7 +20,7 @@ from oncekey.record.transitions import Complete
 from oncekey.store.dynamodb.transaction import cancellation
 from oncekey.testing import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, make_table, store_on
-from tests.support.events import load, with_header, with_route
+from tests.support.events import load, with_header, with_key, with_route
 from tests.support.protected import headers_of, problem_of
 from tests.support.steps import POST, Action, FaultyStore, Steps, caught, commit, step
 from tests.support.transition_rows import ENDING
@@ -248,6 +248,98 @@ def test_the_rule_gets_the_answer_that_a_bare_value_stands_for(outcome: str, has
     handler(event if has_key else with_header(event, "idempotency-key"), None)
 
     assert len(store.writes) == (outcome == "done")
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+@pytest.mark.parametrize("store_when", [None, lambda answer: True], ids=["default", "own rule"])
+@pytest.mark.parametrize(
+    ("shape", "value"),
+    [
+        ("apigw_rest_v1_post", {"ordered": True}),
+        ("apigw_rest_v1_post", None),
+        ("apigw_http_v2_post", {"statusCode": None, "body": "x"}),
+        ("apigw_http_v2_post", {"statusCode": 201.0, "body": "x"}),
+    ],
+    ids=["no status", "nothing", "no number", "a float"],
+)
+def test_what_is_no_answer_of_its_gateway_applies_nothing(
+    shape: str, value: Any, store_when: Any, *, has_key: bool
+) -> None:
+    """The gateway sends an error in its place, with a key and without one, and the author is told.
+
+    Red when a client without a key gets a 502 for a ride that was ordered.
+    """
+    store = MemoryStore()
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store_when=store_when,
+        store=store,
+    )
+    def handler(event: dict[str, Any], context: object, op: Operation) -> Any:
+        op.transaction.put("rides", {"id": op.operation_id})
+        return value
+
+    event = load(shape)
+    with pytest.raises(TypeError, match="statusCode"):
+        handler(event if has_key else with_key(event), None)
+
+    assert store.writes == []
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_coroutine_that_a_plain_handler_returns_applies_nothing(*, has_key: bool) -> None:
+    """Nobody awaits it, so the handler has not ended, with a key or without one."""
+    store = MemoryStore()
+
+    async def work() -> dict[str, Any]:
+        raise AssertionError("nobody awaits this")
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store=store,
+    )
+    def handler(event: dict[str, Any], context: object, op: Operation) -> Any:
+        op.transaction.put("rides", {"id": op.operation_id})
+        return work()
+
+    event = load("apigw_http_v2_post")
+    with pytest.raises(TypeError, match="awaitable, which nobody awaits"):
+        handler(event if has_key else with_key(event), None)
+
+    assert store.writes == []
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_rule_that_changes_its_answer_changes_no_one_elses(*, has_key: bool) -> None:
+    """`store_when=` gets a copy of the answer, with its headers, with a key and without one."""
+
+    def rule(answer: dict[str, Any]) -> bool:
+        answer["headers"].clear()
+        return True
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store_when=rule,
+        store=MemoryStore(),
+    )
+    def handler(event: dict[str, Any], context: object, op: Operation) -> Any:
+        op.transaction.put("rides", {"id": op.operation_id})
+        return {"statusCode": 201, "headers": {"Location": "/rides/1"}}
+
+    event = load("apigw_http_v2_post")
+    sent = handler(event if has_key else with_key(event), None)
+
+    assert sent["headers"]["Location"] == "/rides/1"
 
 
 def test_a_rule_that_fails_applies_nothing() -> None:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _NO_SUCCESS = 300
 _REFUSED = 400
 _SERVER_FAILED = 500
-# What a handler may return in place of a whole answer.
-_BARE_VALUES = (dict, list, str, int, float, type(None))
 
 
 def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Operation) -> Result:
@@ -181,20 +179,32 @@ def _unprotected(value: Any, shape: Shape, policy: HttpPolicy, operation: Operat
 
 
 def _is_given(value: Any, shape: Shape, policy: HttpPolicy) -> bool:
-    status = _status(value)
+    """Whether the client of a request without a record gets `value` as the request's last word.
+
+    Raises:
+        TypeError: the gateway sends an error in its place.
+        BaseException: any exception of the author's rule, or of an object in `value`.
+    """
     if is_our_refusal(value):
         return False
-    if policy.is_final is is_final:
-        return status is None or is_final({"statusCode": status})
-    if status is None:
-        # With payload 2.0, API Gateway sends a bare value as the body of a 200.
-        is_bare = shape is Shape.PAYLOAD_2 and isinstance(value, _BARE_VALUES)
-        return not is_bare or _is_true(policy.is_final(stored_and_given(value, shape)[1]))
-    # A response of an ASGI app says what the author's rule reads of it, if it was not sent on yet.
-    answer = dict(value) if type(value) is dict else getattr(value, "as_answer", None)
-    if answer is None:
-        # The rule could not read it: its status decides.
-        return is_final({"statusCode": status})
+    is_own = policy.is_final is not is_final
+    if hasattr(type(value), "as_answer"):
+        # A framework's response, on its way. It was sent on already if it has no answer.
+        status = status_code({"statusCode": value.status_code})
+        answer = value.as_answer if is_own else None
+    else:
+        if is_awaitable(value):
+            raise never_awaited(value)
+        try:
+            answer = stored_and_given(value, shape)[1]
+            status = status_code(answer)
+        except Exception:
+            if not _seems_final(value, shape, policy):
+                raise
+            # It has no stored form. As with a record, its status decides.
+            return commits_with(value)
+    if not is_own or answer is None:
+        return is_final_status(status)
     return status < _SERVER_FAILED and _is_true(policy.is_final(answer))
 
 
