@@ -25,7 +25,8 @@ from oncekey import (
 )
 from oncekey.record.record import Status
 from oncekey.testing.memory import ManualClock, MemoryStore
-from tests.support.protected import problem_of
+from tests.support.events import load
+from tests.support.protected import Protected, problem_of, while_running
 from tests.support.recorded_functions import (
     CALL,
     LEASE_MS,
@@ -322,3 +323,35 @@ def test_switched_off_its_steps_run_and_nothing_is_written(
     assert [function.calls(body), function.calls(body)] == ["c-1", "c-1"]
     assert function.ran == ["charge", "charge"]
     assert (function.store.writes, function.store.records) == ([], {})
+
+
+def test_switched_off_in_lambda_only_a_result_applies_its_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another operation's refusal, or a coroutine that nobody awaits, is no end of the function.
+
+    Red when a deployed function without protection has written what its caller is to try again.
+    """
+    inner, function = Protected(), Function()
+    event = load("apigw_http_v2_post")
+    refusal = while_running(inner, event, lambda: inner.send(event))
+
+    async def work() -> None:
+        raise AssertionError("nobody awaits this")
+
+    def body(value: Callable[[], Any]) -> Callable[[Operation], Any]:
+        def collecting(op: Operation) -> Any:
+            op.transaction.put("orders", {"id": op.operation_id})
+            return value()
+
+        return collecting
+
+    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+
+    assert function.calls(body(lambda: refusal)) == refusal
+    with pytest.raises(TypeError, match="awaitable, which nobody awaits"):
+        function.calls(body(work))
+    assert function.store.writes == []
+    assert function.calls(body(lambda: "ordered")) == "ordered"
+    assert len(function.store.writes) == 1

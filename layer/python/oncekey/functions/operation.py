@@ -31,7 +31,7 @@ from oncekey.errors import (
     StoreError,
     StoreUnavailable,
 )
-from oncekey.flow.commands import Answered, Raised, Result, Unserialisable, as_it_is
+from oncekey.flow.commands import Answered, Raised, Result, Unserialisable
 from oncekey.http.fingerprint import selected_fingerprint
 from oncekey.problem import is_our_refusal
 from oncekey.record.identity import Identity
@@ -151,7 +151,7 @@ class FunctionOperation(Value, kw_only=True):
                 self.clock.now_ms() + DEFAULT_LEASE_MS,
                 self.clock,
                 is_not_executed=self.is_not_executed,
-                returned=as_it_is,
+                returned=_returned_bare,
                 raised=raised,
             )
         else:
@@ -332,6 +332,13 @@ def _returned(value: Any, operation: Operation) -> Result:
         return Answered(value=decode(text), stored=text, is_final=True)
     except BaseException as mistake:  # noqa: BLE001 -- the function has run, so its end is recorded, whatever the author's objects raise
         return Unserialisable(mistake)
+
+
+def _returned_bare(value: Any, operation: Operation) -> Result:
+    """The same without a record: `value` is passed on unchanged."""
+    if operation.has_collected and is_awaitable(value):
+        return Raised(never_awaited(value), has_returned=True)
+    return Answered(value=value, stored="", is_final=True, commits=not is_our_refusal(value))
 
 
 def _left_ms(call: Call) -> int | None:
