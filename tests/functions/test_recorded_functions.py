@@ -355,3 +355,20 @@ def test_switched_off_in_lambda_only_a_result_applies_its_writes(
     assert function.store.writes == []
     assert function.calls(body(lambda: "ordered")) == "ordered"
     assert len(function.store.writes) == 1
+
+
+def test_a_failed_condition_that_proves_that_nothing_was_done_is_raised_as_it_is() -> None:
+    """Its caller gets `ConditionFailed` with a rule of `not_executed` as without one.
+
+    Red when the caller is told that no time was left to begin.
+    """
+    function = Function(not_executed=ConditionFailed)
+    function.store._holds = lambda _write: False
+
+    def body(op: Operation) -> str:
+        op.transaction.put("orders", {"id": op.operation_id})
+        return "ordered"
+
+    with pytest.raises(ConditionFailed):
+        function.calls(body)
+    assert function.only().status is Status.FAILED_RETRYABLE

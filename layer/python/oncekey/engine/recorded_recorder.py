@@ -20,7 +20,7 @@ from oncekey.record.record import Effects
 from oncekey.record.stored_answer import NotKept, Place, StoredRef, place_answer
 from oncekey.store.store import Refused, Written
 from oncekey.telemetry import requests as telemetry
-from oncekey.value import field
+from oncekey.value import field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,8 @@ class RecordedRecorder(Interruption, kw_only=True):
                 self.journal.is_not_executed,
                 is_spent=self.journal.is_spent,
             )
-            return await self.end(instead, disposition)
+            outcome = await self.end(instead, disposition)
+            return replace(outcome, error=error) if isinstance(outcome, Refusal) else outcome
         if isinstance(reply, Refused):
             return await self._refused(reply.record, result)
         if isinstance(result, Unserialisable):

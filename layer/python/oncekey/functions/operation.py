@@ -260,7 +260,7 @@ class FunctionOperation(Value, kw_only=True):
             case Replayed():
                 return self._replayed(outcome)
             case Refusal():
-                return self._leaving(self._exception(outcome, error))
+                return self._leaving(self._exception(outcome, outcome.error or error))
 
     def _leaving(self, error: BaseException) -> Failed:
         leaves_function(error)

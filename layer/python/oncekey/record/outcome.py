@@ -56,6 +56,7 @@ class Refusal(Value, kw_only=True):
     did not answer, so the next request is likely to fail, too. `is_findable`: the status of the
     operation can be requested by its id. `needs_deployment`: the store answered that it is set up
     differently, which waiting does not change. `detail` says more about the reason, if it is given.
+    `error` is why the last commit was not made, if that ended the attempt.
     """
 
     reason: Reason
@@ -65,6 +66,7 @@ class Refusal(Value, kw_only=True):
     is_findable: bool = False
     needs_deployment: bool = False
     detail: str | None = None
+    error: BaseException | None = field(default=None, repr=False)
 
 
 class Ran(Value, kw_only=True):
