@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response, Streamin
 from pydantic import BaseModel
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from oncekey import STRIPE, Final, NotExecuted, current_operation
+from oncekey import STRIPE, Final, NotExecuted, current_operation, idempotent, single_tenant
 from oncekey.record.record import Status
 from tests.support.asgi_apps import Service
 from tests.support.events import load, with_body, with_route
@@ -393,3 +393,32 @@ def test_a_final_after_an_unprotected_route_began_to_send_is_an_error() -> None:
     service.app.get("/payments", response_model=None)(lambda: StreamingResponse(body()))
 
     assert service.send(with_route(POST, "GET", "/payments"))["statusCode"] == 500
+
+
+def test_an_answer_that_a_plain_handler_stored_is_replayed_by_a_route() -> None:
+    """A release that moves a handler to FastAPI gets the headers as the gateway sent them: numbers
+    as text, without those that have no value, and with all lines of one name, once.
+    """
+    service = Service()
+    stored = {
+        "statusCode": 201,
+        "headers": {"X-Both": "1", "X-None": None, "X-Number": 5},
+        "multiValueHeaders": {"x-both": ["1", "2"], "X-Many": [3, None], "X-No": [], "X-Nil": None},
+        "body": "{}",
+    }
+    given: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenant()}
+    plain = idempotent(store=service.store, clock=service.clock, **given)
+    plain(lambda event, context: stored)(POST, None)
+
+    @service.app.post("/payments")
+    def create() -> None:
+        raise AssertionError("it has run before")
+
+    sent = headers_of(service.send(POST))
+
+    assert sent.pop("idempotent-replayed") == "true"
+    assert {name: value for name, value in sent.items() if name.startswith("x-")} == {
+        "x-both": "1,2",
+        "x-number": "5",
+        "x-many": "3",
+    }

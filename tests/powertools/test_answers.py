@@ -12,7 +12,7 @@ import pytest
 from aws_lambda_powertools.event_handler import CORSConfig, Response
 from aws_lambda_powertools.shared.cookies import Cookie, SameSite
 
-from oncekey import Final
+from oncekey import Final, idempotent, single_tenant
 from oncekey.record.record import Status
 from tests.support.events import load, with_header, with_key
 from tests.support.protected import Answer, headers_of, problem_of, without_ours
@@ -253,3 +253,54 @@ def test_an_answer_that_cannot_be_sent_never_releases_the_key() -> None:
     assert service.record.status is Status.COMPLETED
     assert problem_of(service.send(event))[1] == "answer-unavailable"
     assert service.runs == ["create"]
+
+
+# A load balancer that is not set up for more sends one line of each name.
+@pytest.mark.parametrize("shape", sorted(RESOLVERS.keys() - {"alb_post"}))
+def test_an_answer_that_a_plain_handler_stored_is_replayed_by_a_route(shape: str) -> None:
+    """A release that moves a handler to Powertools gets the headers as the gateway sent them:
+    numbers as text, without those that have no value, and with all lines of one name.
+
+    Red when the replay raises, or lacks a line, for as long as the answer is kept.
+    """
+    service = Service(shape)
+    stored = {
+        "statusCode": 201,
+        "headers": {"X-Both": "1", "X-None": None, "X-Number": 5},
+        "multiValueHeaders": {"x-both": ["1", "2"], "X-Many": [3, None], "X-No": [], "X-Nil": None},
+        "body": "{}",
+    }
+    given: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenant()}
+    plain = idempotent(store=service.store, clock=service.clock, **given)
+    event = load(shape)
+    plain(lambda event, context: stored)(event, None)
+    service.app.use(middlewares=[service.protect()])
+
+    @service.app.post("/payments")
+    def create() -> None:
+        raise AssertionError("it has run before")
+
+    # Some resolvers put a space between the lines of a name.
+    sent = {
+        name: value.replace(", ", ",") for name, value in headers_of(service.send(event)).items()
+    }
+    assert sent.pop("idempotent-replayed") == "true"
+    assert {n: v for n, v in sent.items() if n.startswith("x-")} == {
+        "x-both": "1,2",
+        "x-number": "5",
+        "x-many": "3",
+    }
+
+
+@pytest.mark.parametrize("shape", RESOLVERS)
+def test_an_empty_answer_of_a_plain_handler_stays_empty(shape: str) -> None:
+    """An answer without a body may have the type of JSON, and `null` is another answer."""
+    service = Service(shape)
+    given: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenant()}
+    plain = idempotent(store=service.store, clock=service.clock, **given)
+    event = load(shape)
+    headers = {"Content-Type": "application/json"}
+    plain(lambda event, context: {"statusCode": 202, "headers": headers})(event, None)
+    service.app.post("/payments", middlewares=[service.protect()])(lambda: None)
+
+    assert service.send(event)["body"] == ""

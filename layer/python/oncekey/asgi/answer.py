@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from oncekey.http.event import Shape
-from oncekey.http.headers import with_cookies_for
+from oncekey.http.headers import header_lines, with_cookies_for
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -158,11 +158,8 @@ async def send_answer(answer: Mapping[str, Any], send: Send) -> None:
 
 def _lines(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
     unified = with_cookies_for(dict(answer), Shape.PAYLOAD_2)
-    single: dict[str, Any] = unified.get("headers") or {}
-    many: dict[str, list[Any]] = unified.get("multiValueHeaders") or {}
     return [
-        *((name, str(value)) for name, value in single.items() if value is not None),
-        *((name, str(value)) for name, values in many.items() for value in values or ()),
+        *((name, line) for name, lines in header_lines(unified).items() for line in lines),
         *(("set-cookie", cookie) for cookie in unified.get("cookies") or ()),
     ]
 

@@ -163,6 +163,25 @@ def _is_of_the_exchange(name: str) -> bool:
     )
 
 
+def header_lines(answer: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The lines of each header of `answer` as a gateway sends them, for what sends them itself.
+
+    A gateway merges both members
+    (https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-lambda-proxy-integrations.html#api-gateway-simple-proxy-for-lambda-output-format).
+    """
+    single: Mapping[str, Any] = answer.get("headers") or {}
+    lines = {name: [str(value)] for name, value in single.items() if value is not None}
+    names = {name.lower(): name for name in lines}
+    many: Mapping[str, Any] = answer.get("multiValueHeaders") or {}
+    for name, values in many.items():
+        more = [str(value) for value in values or () if value is not None]
+        known = lines.get(names.get(name.lower(), name), [])
+        if more:
+            kept = [line for line in known if line not in more]
+            lines[names.get(name.lower(), name)] = [*kept, *more]
+    return lines
+
+
 def with_cookies_for(answer: Answer, shape: Shape) -> Answer:
     """`answer` with its cookies in the member that `shape` reads.
 

@@ -29,7 +29,7 @@ else:
     _WRAPPERS = (DependencyResolutionError,)
 
 from oncekey.http.event import Shape
-from oncekey.http.headers import with_cookies_for
+from oncekey.http.headers import header_lines, with_cookies_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,21 +80,19 @@ def response_of(answer: Mapping[str, Any]) -> Response[Any]:
     """The response that the resolver sends as `answer`, whose event may have had another shape."""
     # The resolver writes cookies in the form of its own event.
     unified = with_cookies_for(dict(answer), Shape.PAYLOAD_2)
-    many: dict[str, list[str]] = dict(unified.get("multiValueHeaders") or {})
     cookies = unified.get("cookies") or []
     # A gateway sends a number, as in `Final(429, headers={"Retry-After": 5})`, as text.
-    single = {
-        name: str(value)
-        for name, value in (answer.get("headers") or {}).items()
-        if value is not None
-    }
+    lines = header_lines(unified)
     response: Response[Any] = Response(
         status_code=int(answer["statusCode"]),
         body=answer.get("body"),
-        headers={**many, **single},
+        headers={name: one[0] if len(one) == 1 else one for name, one in lines.items()},
         cookies=[_SentCookie(text) for text in cookies],
         compress=answer.get("compress"),
     )
+    if response.body is None and response.is_json():
+        # The resolver would serialise it as `null`.
+        response.body = ""
     if answer.get("isBase64Encoded"):
         content = _decoded(answer.get("body"))
         if content is None or response.is_json():
