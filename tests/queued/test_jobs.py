@@ -19,6 +19,7 @@ from oncekey.errors import EnvelopeUnreadable, JobUnfinished
 from oncekey.outbox.inbox import Delivered
 from oncekey.queued.jobs import Jobs
 from oncekey.testing.memory import MemoryStore
+from tests.support.accepted import Accepted
 from tests.support.async_world import POST, Accepting
 from tests.support.events import with_tenant
 from tests.support.protected import answers
@@ -253,3 +254,41 @@ def test_switched_off_the_handler_answers_at_once(monkeypatch: pytest.MonkeyPatc
 
     assert service.send(POST)["body"] == "at once"
     assert service.store.asked == []
+
+
+@pytest.mark.parametrize(
+    ("status", "options", "is_kept"),
+    [
+        (200, {}, False),
+        (404, {}, False),
+        (429, {}, True),
+        (500, {}, True),
+        (500, {"store_when": "begun"}, False),
+        (200, {"store_when": lambda answer: answer["body"] == "done"}, True),
+    ],
+    ids=["200", "404", "429", "500", "begun", "own rule"],
+)
+@pytest.mark.parametrize("is_switched_off", [True, False])
+def test_a_worker_keeps_the_message_of_work_without_a_final_answer(
+    status: int,
+    options: dict[str, Any],
+    is_kept: bool,
+    is_switched_off: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`perform` raises then, with ONCEKEY_DISABLED too.
+
+    Red when a worker that is switched off acknowledges a 500, and the accepted request is lost.
+    """
+    service = Accepted(**options)
+    service.send(POST)
+    service.then = answers(status)
+    if is_switched_off:
+        monkeypatch.setenv("ONCEKEY_DISABLED", "1")
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "worker")
+
+    if not is_kept:
+        service.works()
+        return
+    with pytest.raises(JobUnfinished):
+        service.works()

@@ -106,7 +106,9 @@ class BareRun:
                 await self.apply()
             except Exception as error:  # noqa: BLE001 -- the error becomes the outcome
                 result = self.raised(error)
-        return Unrecorded(result.value) if isinstance(result, Answered) else Failed(result.error)
+        if isinstance(result, Answered):
+            return Unrecorded(result.value, is_final=result.is_final)
+        return Failed(result.error)
 
     async def apply(self) -> None:
         """Apply the collected writes and messages in one transaction.

@@ -19,8 +19,8 @@ from oncekey.http.event import read_request, request_context, unread_request
 from oncekey.http.fingerprint import may_be_json
 from oncekey.http.methods import SAFE
 from oncekey.http.outcome import answer_to, refused
-from oncekey.http.result import raised, raised_bare, returned
-from oncekey.record.outcome import Failed, Unrecorded
+from oncekey.http.result import raised, raised_bare, returned, returned_to_worker
+from oncekey.record.outcome import RETRY_SOON_MS, Failed, Reason, Refusal, Unrecorded
 from oncekey.settings import DEFAULT_LEASE_MS
 from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
@@ -28,15 +28,17 @@ from oncekey.telemetry import watching
 from oncekey.value import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey.clock import Clock
     from oncekey.engine.engine import Reserving
     from oncekey.engine.job import Job, JobMessage
     from oncekey.engine.request import Request
-    from oncekey.flow.commands import Flow
+    from oncekey.flow.commands import Flow, Result
     from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
     from oncekey.http.policy import HttpPolicy
-    from oncekey.record.outcome import Outcome, Refusal
+    from oncekey.record.outcome import Outcome
     from oncekey.store.store import Store
     from oncekey.tenants import Caller
 
@@ -124,7 +126,11 @@ class HttpOperation:
 
         if defaults.is_disabled():
             caller = self.policy.caller_while_disabled(request_context(message.event))
-            return await self._bare(unread_request(message.event), caller, context)
+            request = unread_request(message.event)
+            outcome = await self._bare(request, caller, context, returned_to_worker)
+            if isinstance(outcome, Unrecorded) and not outcome.is_final:
+                return Refusal(reason=Reason.UNFINISHED, retry_after_ms=RETRY_SOON_MS)
+            return outcome
         request = read_request(message.event)
         caller = self.policy.sender(message.event, request)
         operation_context = self._operation_context()
@@ -179,7 +185,13 @@ class HttpOperation:
                 return unreserved(error, name)
             return None if pause is None else refusal_of(pause, name)
 
-    def _bare(self, request: HttpRequest, caller: Caller, context: Any) -> Flow[Outcome]:
+    def _bare(
+        self,
+        request: HttpRequest,
+        caller: Caller,
+        context: Any,
+        returned: Callable[..., Result] = returned,
+    ) -> Flow[Outcome]:
         from oncekey.effects.bare_run import run_bare
 
         policy, now_ms = self.policy, self.clock.now_ms()

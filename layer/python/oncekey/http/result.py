@@ -169,24 +169,35 @@ def commits_with(value: Any) -> bool:
     return status is None or status < _SERVER_FAILED
 
 
+def returned_to_worker(
+    value: Any, request: HttpRequest, policy: HttpPolicy, _operation: Operation
+) -> Result:
+    """The same without a record in a worker, whose queue keeps the message of unfinished work."""
+    try:
+        is_last, commits = _ending(value, request.shape, policy)
+    except BaseException as mistake:  # noqa: BLE001 -- as with a record: the author's rule failed
+        return Raised(mistake, has_returned=True)
+    return Answered(value=value, stored="", is_final=is_last, commits=commits)
+
+
 def _unprotected(value: Any, shape: Shape, policy: HttpPolicy, operation: Operation) -> Result:
     """The result without a record, when nothing else checks whether the answer is final."""
     try:
-        commits = operation.has_collected and _is_given(value, shape, policy)
+        commits = operation.has_collected and all(_ending(value, shape, policy))
     except BaseException as mistake:  # noqa: BLE001 -- as with a record: the author's rule failed
         return Raised(mistake, has_returned=True)
     return Answered(value=value, stored="", is_final=True, commits=commits)
 
 
-def _is_given(value: Any, shape: Shape, policy: HttpPolicy) -> bool:
-    """Whether the client of a request without a record gets `value` as the request's last word.
+def _ending(value: Any, shape: Shape, policy: HttpPolicy) -> tuple[bool, bool]:
+    """Whether `value` is the last word on a request without a record, and whether it commits.
 
     Raises:
         TypeError: the gateway sends an error in its place.
         BaseException: any exception of the author's rule, or of an object in `value`.
     """
     if is_our_refusal(value):
-        return False
+        return False, False
     is_own = policy.is_final is not is_final
     if hasattr(type(value), "as_answer"):
         # A framework's response, on its way. It was sent on already if it has no answer.
@@ -202,10 +213,12 @@ def _is_given(value: Any, shape: Shape, policy: HttpPolicy) -> bool:
             if not _seems_final(value, shape, policy):
                 raise
             # It has no stored form. As with a record, its status decides.
-            return commits_with(value)
+            return True, commits_with(value)
     if not is_own or answer is None:
-        return is_final_status(status)
-    return status < _SERVER_FAILED and _is_true(policy.is_final(answer))
+        is_last = is_final_status(status)
+    else:
+        is_last = _is_true(policy.is_final(answer))
+    return is_last, is_last and status < _SERVER_FAILED
 
 
 def _status(value: Any) -> int | None:

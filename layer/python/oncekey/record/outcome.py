@@ -89,9 +89,13 @@ class Failed(Value):
 
 
 class Unrecorded(Value):
-    """The handler ran without a record, and this is what it returned."""
+    """The handler ran without a record, and this is what it returned.
+
+    `is_final` is only known in a worker: whether it is the last word on the request.
+    """
 
     value: Any = field(repr=False)
+    is_final: bool = True
 
 
 def whole_seconds(duration_ms: int) -> int:
