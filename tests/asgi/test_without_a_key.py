@@ -11,6 +11,8 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from oncekey import Final, current_operation
 from tests.support.asgi_apps import Service
+from tests.support.events import load
+from tests.support.protected import Protected, while_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,3 +138,24 @@ def test_what_a_background_task_collects_is_applied_after_a_success() -> None:
 
     assert service.call({})["statusCode"] == 204
     assert len(service.store.writes) == 1
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_refusal_of_another_operation_commits_nothing(*, has_key: bool) -> None:
+    """A route that passes on the "not now" of another operation has not done its own work.
+
+    Red when its writes are applied, or the "not now" is stored and replayed as its last word.
+    """
+    inner, event = Protected(), load("apigw_http_v2_post")
+    refusal = while_running(inner, event, lambda: inner.send(event))
+    service = collecting(
+        lambda: Response(refusal["body"], refusal["statusCode"], refusal["headers"])
+    )
+
+    headers = {"idempotency-key": "k" * 20} if has_key else {}
+    for _ in range(2):
+        sent = service.call(headers)
+        assert (sent["statusCode"], sent["body"]) == (409, refusal["body"])
+        assert "idempotent-replayed" not in sent["headers"]
+
+    assert service.store.writes == []

@@ -175,6 +175,12 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
+class NotNowBytes(bytes):
+    """The encoded body of a retryable refusal, as a response of an ASGI app sends it."""
+
+    text: NotNowBody
+
+
 class NotNowBody(str):
     """The body of a retryable refusal. `status` is the status of its answer."""
 
@@ -188,6 +194,12 @@ class NotNowBody(str):
         body = cls(text)
         body.status = status
         return body
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        """The bytes of the text, which are known as a refusal's, too."""
+        encoded = NotNowBytes(str.encode(self, encoding, errors))
+        encoded.text = self
+        return encoded
 
 
 def marked(answer: dict[str, Any], code: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.http.event import Shape
 from oncekey.http.headers import header_lines, with_cookies_for
+from oncekey.problem import NotNowBytes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -58,7 +59,8 @@ class Collected:
                     " body, or leave the route unprotected with routes={'POST /...': None}"
                 )
         elif message["type"] == "http.response.body":
-            self._parts.append(bytes(message.get("body", b"")))
+            part = message.get("body", b"")
+            self._parts.append(part if type(part) is NotNowBytes else bytes(part))
             self._is_whole = not message.get("more_body", False)
         else:
             raise TypeError(f"oncekey: a message {message['type']!r} cannot be stored and replayed")
@@ -73,7 +75,9 @@ class Collected:
             raise TypeError("oncekey: the app ended without a response")
         if not self._is_whole:
             raise TypeError("oncekey: the app ended before the end of its response's body")
-        body = b"".join(self._parts)
+        parts = [part for part in self._parts if part]
+        # If the app passes on another operation's refusal, it is still known as one.
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
         many: dict[str, list[str]] = {}
         for name, value in self._headers:
             many.setdefault(name, []).append(value)
@@ -102,12 +106,14 @@ class PassedOn:
         status_code: its status, which decides whether they are applied.
         has_begun: whether a part of it was sent on.
         is_for_exception: as for `Collected`.
+        is_our_refusal: whether it is the refusal of another operation, passed on.
     """
 
     def __init__(self, send: Send, has_collected: Callable[[], bool]) -> None:
         self.status_code: int | None = None
         self.has_begun = False
         self.is_for_exception = False
+        self.is_our_refusal = False
         self._send = send
         self._has_collected = has_collected
         self._held: list[Message] | None = None
@@ -119,6 +125,8 @@ class PassedOn:
             self.status_code = message["status"]
             self.is_for_exception = sys.exception() is not self._outside
             self._held = [] if self._has_collected() else None
+        elif type(body := message.get("body")) is NotNowBytes:
+            self.is_our_refusal = body.text.status == self.status_code
         if self._held is not None:
             self._held.append(message)
             return
@@ -165,6 +173,8 @@ def _lines(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _as_text(body: bytes) -> dict[str, Any]:
+    if type(body) is NotNowBytes:
+        return {"body": body.text, "isBase64Encoded": False}
     # Text that is valid UTF-8 becomes the same bytes again.
     try:
         return {"body": body.decode("utf-8"), "isBase64Encoded": False}

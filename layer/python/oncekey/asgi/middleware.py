@@ -262,7 +262,7 @@ class _Attempt:
         response = self._passed_on = PassedOn(self._send, lambda: operation.has_collected)
         await self._app(self._scope, self._invocation.receive, response.send)
         has_failed = response.is_for_exception or response.status_code is None
-        if has_failed and operation.records_effects:
+        if (has_failed or response.is_our_refusal) and operation.records_effects:
             operation.discard()
         return response
 
