@@ -26,6 +26,8 @@ from tests.support.steps import POST, Action, FaultyStore, Steps, caught, commit
 from tests.support.transition_rows import ENDING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey import Operation
 
 
@@ -195,6 +197,24 @@ def test_the_records_own_reason_is_told_where_it_is_none_of_the_known() -> None:
     assert refused == Inapplicable("the operation's record: ValidationError: too large")
 
 
+def ordering(answer: Callable[[], Any], store: MemoryStore, **options: Any) -> Any:
+    """A handler that needs no key, collects one write, and returns what `answer()` makes."""
+
+    @idempotent(
+        operation="POST /rides",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store=store,
+        **options,
+    )
+    def handler(event: dict[str, Any], context: object, op: Operation) -> Any:
+        op.transaction.put("rides", {"id": op.operation_id})
+        return answer()
+
+    return handler
+
+
 @pytest.mark.parametrize("has_key", [True, False])
 @pytest.mark.parametrize("status", [201, 404, 500])
 def test_the_authors_rule_decides_about_what_was_collected(status: int, has_key: bool) -> None:
@@ -205,17 +225,9 @@ def test_the_authors_rule_decides_about_what_was_collected(status: int, has_key:
     """
     store = MemoryStore()
 
-    @idempotent(
-        operation="POST /rides",
-        tenant=single_tenant(),
-        effects="recorded",
-        required=False,
-        store_when=lambda answer: answer["statusCode"] < 400,
-        store=store,
+    handler = ordering(
+        lambda: {"statusCode": status}, store, store_when=lambda answer: answer["statusCode"] < 400
     )
-    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
-        op.transaction.put("rides", {"id": op.operation_id})
-        return {"statusCode": status}
 
     event = load("apigw_http_v2_post")
     handler(event if has_key else with_header(event, "idempotency-key"), None)
@@ -232,17 +244,11 @@ def test_the_rule_gets_the_answer_that_a_bare_value_stands_for(outcome: str, has
     """
     store = MemoryStore()
 
-    @idempotent(
-        operation="POST /rides",
-        tenant=single_tenant(),
-        effects="recorded",
-        required=False,
+    handler = ordering(
+        lambda: {"outcome": outcome},
+        store,
         store_when=lambda answer: json.loads(answer["body"])["outcome"] == "done",
-        store=store,
     )
-    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
-        op.transaction.put("rides", {"id": op.operation_id})
-        return {"outcome": outcome}
 
     event = load("apigw_http_v2_post")
     handler(event if has_key else with_header(event, "idempotency-key"), None)
@@ -271,17 +277,7 @@ def test_what_is_no_answer_of_its_gateway_applies_nothing(
     """
     store = MemoryStore()
 
-    @idempotent(
-        operation="POST /rides",
-        tenant=single_tenant(),
-        effects="recorded",
-        required=False,
-        store_when=store_when,
-        store=store,
-    )
-    def handler(event: dict[str, Any], context: object, op: Operation) -> Any:
-        op.transaction.put("rides", {"id": op.operation_id})
-        return value
+    handler = ordering(lambda: value, store, store_when=store_when)
 
     event = load(shape)
     with pytest.raises(TypeError, match="statusCode"):
@@ -298,16 +294,7 @@ def test_a_coroutine_that_a_plain_handler_returns_applies_nothing(*, has_key: bo
     async def work() -> dict[str, Any]:
         raise AssertionError("nobody awaits this")
 
-    @idempotent(
-        operation="POST /rides",
-        tenant=single_tenant(),
-        effects="recorded",
-        required=False,
-        store=store,
-    )
-    def handler(event: dict[str, Any], context: object, op: Operation) -> Any:
-        op.transaction.put("rides", {"id": op.operation_id})
-        return work()
+    handler = ordering(work, store)
 
     event = load("apigw_http_v2_post")
     with pytest.raises(TypeError, match="awaitable, which nobody awaits"):
@@ -324,17 +311,11 @@ def test_a_rule_that_changes_its_answer_changes_no_one_elses(*, has_key: bool) -
         answer["headers"].clear()
         return True
 
-    @idempotent(
-        operation="POST /rides",
-        tenant=single_tenant(),
-        effects="recorded",
-        required=False,
+    handler = ordering(
+        lambda: {"statusCode": 201, "headers": {"Location": "/rides/1"}},
+        MemoryStore(),
         store_when=rule,
-        store=MemoryStore(),
     )
-    def handler(event: dict[str, Any], context: object, op: Operation) -> Any:
-        op.transaction.put("rides", {"id": op.operation_id})
-        return {"statusCode": 201, "headers": {"Location": "/rides/1"}}
 
     event = load("apigw_http_v2_post")
     sent = handler(event if has_key else with_key(event), None)
@@ -349,17 +330,7 @@ def test_a_rule_that_fails_applies_nothing() -> None:
     def fails(_answer: object) -> bool:
         raise KeyError("outcome")
 
-    @idempotent(
-        operation="POST /rides",
-        tenant=single_tenant(),
-        effects="recorded",
-        required=False,
-        store_when=fails,
-        store=store,
-    )
-    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
-        op.transaction.put("rides", {"id": op.operation_id})
-        return {"statusCode": 201}
+    handler = ordering(lambda: {"statusCode": 201}, store, store_when=fails)
 
     with pytest.raises(KeyError, match="outcome"):
         handler(with_header(load("apigw_http_v2_post"), "idempotency-key"), None)

@@ -179,7 +179,7 @@ STARTS_ANOTHER = """
 import os, subprocess, sys
 
 other = subprocess.Popen(
-    [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session={leaves_group}
+    [sys.executable, "-c", "import signal; signal.pause()"], start_new_session={leaves_group}
 )
 print(other.pid, flush=True)
 os._exit(3)
